@@ -1,0 +1,69 @@
+# The one door. `make` alone lists the targets.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.headrace-installed
+
+# The first interpreter that runs and is new enough; `make PYTHON=/path/to/python ...` overrides.
+# A name on PATH is not enough: version managers leave names there that only print an error.
+CANDIDATES := python3.11 python3.12 python3.13 python3
+PYTHON ?= $(shell for name in $(CANDIDATES); do \
+	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
+	>/dev/null 2>&1 && { echo $$name; break; }; done)
+
+LOCK_PYTHON := 3.11
+
+.PHONY: help setup demo test check lint types table examples bench lock clean
+
+help: ## list the targets
+	@echo "make TARGET, where TARGET is one of:"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+setup: $(STAMP) ## make .venv from requirements.lock and see that Java is there
+	@scripts/ensure_java.sh
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "headrace needs Python 3.11, 3.12 or 3.13; none of \
+	$(CANDIDATES) is one. Install one, or run: make PYTHON=/path/to/python setup" >&2; exit 1; }
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $(STAMP)
+
+demo: setup ## run the demo on a local Spark
+	$(BIN)/python examples/demo.py
+
+test: setup ## run all tests
+	$(BIN)/python -m pytest tests
+
+check: lint types table examples ## lint, types, the import table, the examples in the docs
+
+lint: $(STAMP) ## ruff alone
+	$(BIN)/ruff check .
+
+types: $(STAMP) ## mypy alone
+	$(BIN)/mypy
+
+table: $(STAMP) ## the import table of docs/architecture.md alone
+	$(BIN)/python -m pytest tests/architecture
+
+examples: setup ## the code blocks of README and docs alone
+	$(BIN)/python -m pytest tests/docs
+
+bench: setup ## measure; see benchmarks/
+	$(BIN)/python -m benchmarks
+
+lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
+	--extra test --extra dev --no-emit-index-url --no-header --generate-hashes \
+	--output-file requirements.lock pyproject.toml
+
+clean: ## remove everything make and the tools have made
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log artifacts
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,23 @@
+"""headrace runs Apache Beam pipelines on Spark through PySpark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.plan.traits import traits
+
+if TYPE_CHECKING:
+    from headrace.runner import HeadraceOptions, SparkRunner
+
+__version__ = "0.1.0"
+__all__ = ["HeadraceOptions", "SparkRunner", "__version__", "traits"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the runner when it is first asked for: workers must not pull in pyspark."""
+    if name in ("SparkRunner", "HeadraceOptions"):
+        from headrace import runner
+
+        return getattr(runner, name)
+    msg = f"module 'headrace' has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -1,0 +1,1 @@
+"""From Beam's proto to a sealed plan; never starts Spark."""

@@ -1,0 +1,326 @@
+"""Proves that a function hands the key of a key-value pair on unchanged.
+
+Takes the syntax tree of a function and how the element reaches it, gives a key forwarding with its
+reason. A name counts as the key only if every binding of it is the key. Anything that could touch
+the key on the way makes the answer UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from headrace.compiler.code_names import spelled
+from headrace.compiler.code_paths import is_generator, own_nodes
+from headrace.compiler.code_source import FunctionNode
+from headrace.compiler.code_subject import Emits, Takes
+from headrace.plan.traits import KeyForwarding
+
+
+class _Is(Enum):
+    """What a value is, seen from the element."""
+
+    ELEMENT = "element"  # the pair as it came, or a new pair with the same key
+    KEY = "key"
+    OTHER = "other"  # certainly something else
+    UNCLEAR = "unclear"
+
+
+# Beam's carriers of an output value, and which argument is the value.
+_CARRIERS = {
+    "TaggedOutput": 1,
+    "TimestampedValue": 0,
+    "WindowedValue": 0,
+    "windowed_value": 0,
+    "with_value": 0,
+}
+
+_MUTATORS = frozenset(
+    {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "add"}
+    | {"discard", "setdefault", "popitem"}
+)
+
+_Verdict = tuple[KeyForwarding, str]
+
+
+def forwards_key(
+    node: FunctionNode,
+    *,
+    takes: Takes,
+    emits: Emits,
+    element: str | None,
+    key_params: Iterable[str] = (),
+) -> _Verdict:
+    """Whether each output carries the key of the element it came from.
+
+    Args:
+        node: the function.
+        takes: whether `element` is bound to the whole pair or to its first item.
+        emits: how the result becomes output.
+        element: name of the parameter that gets the element, or its first item; None if unclear.
+        key_params: parameters that Beam binds to the element's key.
+    """
+    if emits is Emits.PREDICATE:
+        return KeyForwarding.FORWARDED, "a filter hands elements on as they are"
+    roles = dict.fromkeys(key_params, _Is.KEY)
+    if element is not None:
+        roles[element] = _Is.KEY if takes is Takes.SPREAD else _Is.ELEMENT
+    prover = _Prover(node, roles)
+    worst: _Verdict = KeyForwarding.FORWARDED, "every output carries the key it came with"
+    for value in prover.outputs(emits):
+        match prover.what(value):
+            case _Is.ELEMENT:
+                continue
+            case _Is.OTHER:
+                line = getattr(value, "lineno", 0)
+                return KeyForwarding.CHANGED, f"gives {spelled(value)} in line {line}"
+            case _:
+                line = getattr(value, "lineno", 0)
+                reason = f"the key of {spelled(value)} in line {line} is not known"
+                worst = KeyForwarding.UNKNOWN, reason
+    return worst
+
+
+class _Prover:
+    def __init__(self, node: FunctionNode, roles: dict[str, _Is]) -> None:
+        self._node = node
+        self._nodes = list(own_nodes(node))
+        self._roles = dict(roles)
+        self._lists: dict[str, list[ast.expr] | None] = {}  # None: used in other ways too
+        self._bind_names(set(roles))
+        self._find_lists()
+
+    # What names mean ------------------------------------------------------------------------
+
+    def _bind_names(self, params: set[str]) -> None:
+        bound: dict[str, list[ast.expr | None | _Is]] = {}
+
+        def bind(target: ast.expr, value: ast.expr | None) -> None:
+            match target:
+                case ast.Name(id=name):
+                    bound.setdefault(name, []).append(value)
+                case ast.Tuple(elts=elts) | ast.List(elts=elts):
+                    whole = value is not None and not any(isinstance(e, ast.Starred) for e in elts)
+                    for i, part in enumerate(elts):
+                        first = i == 0 and len(elts) == 2 and whole
+                        bind(part, _item(value, 0) if first and value is not None else None)
+                case ast.Starred(value=inner):
+                    bind(inner, None)
+                case _:
+                    pass
+
+        for n in self._nodes:
+            match n:
+                case ast.Assign(targets=targets, value=value):
+                    for target in targets:
+                        bind(target, value)
+                case ast.AnnAssign(target=target, value=value) if value is not None:
+                    bind(target, value)
+                case ast.NamedExpr(target=target, value=value):
+                    bind(target, value)
+                case ast.AugAssign(target=target) | ast.For(target=target):
+                    bind(target, None)
+                case ast.AsyncFor(target=target) | ast.comprehension(target=target):
+                    bind(target, None)
+                case ast.withitem(optional_vars=target) if target is not None:
+                    bind(target, None)
+                case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                    bound.setdefault(name, []).append(None)
+                case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+                    bound.setdefault(name, []).append(None)
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    bound.setdefault(name, []).append(None)
+                case ast.Delete(targets=targets):
+                    for target in targets:
+                        bind(target, None)
+                case ast.Import(names=names) | ast.ImportFrom(names=names):
+                    for alias in names:
+                        bound.setdefault(alias.asname or alias.name, []).append(None)
+                case ast.Nonlocal(names=names) | ast.Global(names=names):
+                    for name in names:
+                        bound.setdefault(name, []).append(None)
+                case _:
+                    pass
+        # An inner function may rebind a name that it declares nonlocal.
+        for n in ast.walk(self._node):
+            if isinstance(n, ast.Nonlocal):
+                for name in n.names:
+                    bound.setdefault(name, []).append(None)
+        self._settle(bound, params)
+        self._distrust_touched()
+
+    def _settle(self, bound: dict[str, list[ast.expr | None | _Is]], params: set[str]) -> None:
+        """Give each name the one meaning that all its bindings share."""
+        for name in params & set(bound):
+            bound[name].append(self._roles[name])
+        for _ in range(len(bound) + 1):  # a chain of names settles one link per round
+            changed = False
+            for name, values in bound.items():
+                meanings = {
+                    v if isinstance(v, _Is) else _Is.UNCLEAR if v is None else self.what(v)
+                    for v in values
+                }
+                meaning = meanings.pop() if len(meanings) == 1 else _Is.UNCLEAR
+                if meaning is _Is.OTHER:
+                    meaning = _Is.UNCLEAR
+                if self._roles.get(name, _Is.UNCLEAR) is not meaning:
+                    self._roles[name] = meaning
+                    changed = True
+            if not changed:
+                return
+        for name in bound:  # meanings that chase each other round a loop
+            self._roles[name] = _Is.UNCLEAR
+
+    def _distrust_touched(self) -> None:
+        """A key or element that is written into is no longer known to be what came."""
+        for n in ast.walk(self._node):
+            base: ast.expr | None = None
+            if isinstance(n, ast.Subscript | ast.Attribute) and not isinstance(n.ctx, ast.Load):
+                base = n.value
+            elif isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute):
+                if n.func.attr in _MUTATORS:
+                    base = n.func.value
+            while isinstance(base, ast.Subscript | ast.Attribute):
+                if isinstance(base, ast.Subscript) and self.what(base) is _Is.KEY:
+                    self._spoil()
+                base = base.value
+            if isinstance(base, ast.Name) and self._roles.get(base.id) is _Is.KEY:
+                self._spoil()
+            direct = isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)
+            if direct and not isinstance(n.ctx, ast.Load):  # type: ignore[attr-defined]
+                if self._roles.get(n.value.id) is _Is.ELEMENT:  # type: ignore[attr-defined]
+                    self._spoil()
+
+    def _spoil(self) -> None:
+        self._roles = {}
+
+    # What expressions mean ------------------------------------------------------------------
+
+    def what(self, value: ast.expr) -> _Is:
+        match value:
+            case ast.Name(id=name):
+                return self._roles.get(name, _Is.UNCLEAR)
+            case ast.Subscript(value=base, slice=ast.Constant(value=0)):
+                return _Is.KEY if self.what(base) is _Is.ELEMENT else _Is.UNCLEAR
+            case ast.Tuple(elts=[ast.Starred(), *_]):
+                return _Is.UNCLEAR
+            case ast.Tuple(elts=[first, second]) if not isinstance(second, ast.Starred):
+                return _Is.ELEMENT if self.what(first) is _Is.KEY else _Is.OTHER
+            case ast.IfExp(body=body, orelse=orelse):
+                a, b = self.what(body), self.what(orelse)
+                return a if a is b else _Is.OTHER if _Is.OTHER in (a, b) else _Is.UNCLEAR
+            case ast.NamedExpr(value=inner):
+                return self.what(inner)
+            case ast.Call():
+                return self._call(value)
+            case ast.Constant() | ast.JoinedStr() | ast.Dict() | ast.Set() | ast.Compare():
+                return _Is.OTHER
+            case ast.Tuple() | ast.List() | ast.ListComp() | ast.DictComp() | ast.SetComp():
+                return _Is.OTHER
+            case ast.BinOp(op=ast.Sub() | ast.Div() | ast.Mod() | ast.Pow()):
+                return _Is.OTHER
+            case _:
+                return _Is.UNCLEAR
+
+    def _call(self, call: ast.Call) -> _Is:
+        func, args = call.func, call.args
+        name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+        at = _CARRIERS.get(name)
+        if at is not None:
+            if len(args) > at:
+                return self.what(args[at])
+            named = [k.value for k in call.keywords if k.arg == "value"]
+            return self.what(named[0]) if named else _Is.UNCLEAR
+        if name == "tuple" and isinstance(func, ast.Name) and len(args) == 1:
+            return self.what(args[0])
+        return _Is.UNCLEAR
+
+    # What leaves ----------------------------------------------------------------------------
+
+    def outputs(self, emits: Emits) -> Iterator[ast.expr]:
+        """The expressions whose values are emitted."""
+        if isinstance(self._node, ast.Lambda):
+            results: list[ast.expr | None] = [self._node.body]
+        else:
+            results = [n.value for n in self._nodes if isinstance(n, ast.Return)]
+        if emits is Emits.RESULT:
+            nothing = ast.Constant(value=None, lineno=getattr(self._node, "lineno", 0))
+            yield from (r if r is not None else nothing for r in results)
+            if not results:
+                yield nothing
+            return
+        if is_generator(self._node):
+            for n in self._nodes:
+                if isinstance(n, ast.Yield):
+                    yield n.value or ast.Constant(value=None, lineno=n.lineno)
+                elif isinstance(n, ast.YieldFrom):
+                    yield from self._items(n.value)
+            return
+        for result in results:
+            if result is not None:
+                yield from self._items(result)
+
+    def _items(self, value: ast.expr) -> Iterator[ast.expr]:
+        match value:
+            case ast.Constant(value=None):
+                return
+            case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
+                for e in elts:
+                    yield from self._items(e.value) if isinstance(e, ast.Starred) else (e,)
+            case ast.ListComp(elt=elt) | ast.GeneratorExp(elt=elt) | ast.SetComp(elt=elt):
+                yield elt
+            case ast.IfExp(body=body, orelse=orelse):
+                yield from self._items(body)
+                yield from self._items(orelse)
+            case ast.Name(id=name) if self._lists.get(name) is not None:
+                yield from self._lists[name] or ()
+            case _:
+                # A pair is a tuple of two, so an unknown iterable must not pass for its items.
+                yield ast.Subscript(
+                    value=value,
+                    slice=ast.Name(id="i", ctx=ast.Load()),
+                    ctx=ast.Load(),
+                    lineno=value.lineno,
+                )
+
+    def _find_lists(self) -> None:
+        """Local lists that are only appended to: their items are what was appended."""
+        uses: dict[str, int] = {}
+        for n in ast.walk(self._node):
+            if isinstance(n, ast.Name):
+                uses[n.id] = uses.get(n.id, 0) + 1
+        made: dict[str, list[ast.expr]] = {}
+        seen: dict[str, int] = {}
+        for n in self._nodes:
+            match n:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=elts)):
+                    made.setdefault(name, []).extend(elts)
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[item]
+                ):
+                    made.setdefault(name, []).append(item)
+                case ast.Return(value=ast.Name(id=name)):
+                    pass
+                case ast.YieldFrom(value=ast.Name(id=name)):
+                    pass
+                case _:
+                    continue
+            seen[name] = seen.get(name, 0) + 1
+        for name, items in made.items():
+            starred = any(isinstance(i, ast.Starred) for i in items)
+            if seen[name] == uses[name] and name not in _arguments(self._node) and not starred:
+                self._lists[name] = items
+
+
+def _item(value: ast.expr, index: int) -> ast.expr:
+    """`value[index]`, or the item itself when the value is written out."""
+    if isinstance(value, ast.Tuple) and len(value.elts) > index:
+        return value.elts[index]
+    return ast.Subscript(value=value, slice=ast.Constant(value=index), ctx=ast.Load())
+
+
+def _arguments(node: FunctionNode) -> set[str]:
+    a = node.args
+    found = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+    return found | {x.arg for x in (a.vararg, a.kwarg) if x is not None}

@@ -1,0 +1,76 @@
+"""What is known beforehand of other people's functions: who mutates, who reads a clock or a dice.
+
+Tables only. Names are dotted as the modules define them. What is missing here is followed into its
+source where there is one, and distrusted where there is none.
+"""
+
+from __future__ import annotations
+
+MUTATING_METHODS = frozenset(
+    {"append", "appendleft", "extend", "extendleft", "insert", "remove", "pop", "popleft"}
+    | {"popitem", "clear", "sort", "reverse", "rotate", "update", "add", "discard", "setdefault"}
+    | {"difference_update", "intersection_update", "symmetric_difference_update", "subtract"}
+    | {"move_to_end", "put", "put_nowait", "get_nowait", "write", "writelines", "send"}
+    | {"__setitem__", "__delitem__", "__setattr__", "__iadd__"}
+)
+"""Methods that change the object they are called on, for the containers everybody uses."""
+
+READING_METHODS = frozenset(
+    {"get", "items", "keys", "values", "copy", "count", "index", "union", "intersection"}
+    | {"difference", "issubset", "issuperset", "isdisjoint", "most_common", "elements", "total"}
+    | {"startswith", "endswith", "split", "join", "format", "lower", "upper", "strip", "encode"}
+    | {"decode", "replace", "match", "search", "fullmatch", "findall", "finditer", "sub"}
+    | {"isoformat", "strftime", "timestamp", "tobytes", "tolist", "hex", "bit_length"}
+)
+"""Methods that leave their object alone, on every common type that has them."""
+
+# Called with a shared object as its first argument, it changes that object.
+MUTATING_FUNCTIONS = frozenset(
+    {"builtins.next", "builtins.setattr", "builtins.delattr", "random.shuffle"}
+    | {f"heapq.{f}" for f in ("heappush", "heappop", "heapify", "heapreplace", "heappushpop")}
+    | {f"_heapq.{f}" for f in ("heappush", "heappop", "heapify", "heapreplace", "heappushpop")}
+    | {"bisect.insort", "bisect.insort_left", "bisect.insort_right"}
+    | {"_bisect.insort", "_bisect.insort_left", "_bisect.insort_right"}
+    | {"operator.setitem", "operator.delitem", "_operator.setitem", "_operator.delitem"}
+    | {"operator.iadd", "_operator.iadd"}
+)
+
+UNREADABLE_FUNCTIONS = frozenset({"builtins.exec", "builtins.eval", "builtins.__import__"})
+"""They may do anything."""
+
+# The result is a new container, so changing it changes nothing shared.
+FRESH_RESULTS = frozenset(
+    {"list", "dict", "set", "tuple", "frozenset", "sorted", "str", "int", "float", "bool", "len"}
+    | {"sum", "abs", "round", "repr", "bytes", "any", "all", "hash", "range", "isinstance"}
+)
+
+_DICE_MODULES = frozenset({"random", "_random", "secrets", "uuid", "numpy.random", "time"})
+_DICE_FUNCTIONS = {
+    "builtins.hash": "hash() of text differs between processes",
+    "builtins.id": "id() differs between processes",
+    "builtins.open": "open() reads what may change",
+    "builtins.input": "input() waits for a person",
+    "posix.urandom": "calls os.urandom",
+    "posix.getpid": "calls os.getpid",
+    "os.urandom": "calls os.urandom",
+    "os.getenv": "reads the environment",
+}
+_PURE_TIME = frozenset({"strftime", "strptime", "gmtime", "localtime", "mktime", "struct_time"})
+_NOW_METHODS = frozenset({"now", "utcnow", "today"})
+
+STATELESS_PACKAGES = frozenset({"apache_beam", "numpy", "pandas", "pyarrow"})
+"""Packages whose functions keep nothing that a pipeline could see."""
+
+
+def dice(dotted: str) -> str:
+    """Why a function's answer may differ from run to run; empty when it does not."""
+    if dotted in _DICE_FUNCTIONS:
+        return _DICE_FUNCTIONS[dotted]
+    module, _, name = dotted.rpartition(".")
+    if module == "time" and name in _PURE_TIME:
+        return ""
+    if any(module == m or module.startswith(f"{m}.") for m in _DICE_MODULES):
+        return f"calls {dotted}"
+    if name in _NOW_METHODS and ("datetime" in module or module == "date"):
+        return f"calls {dotted}"
+    return ""

@@ -1,0 +1,116 @@
+"""What a name or a dotted expression in a function stands for, found without running anything.
+
+Takes a function and, for methods, the object they are bound to; looks into globals, closure cells,
+builtins, modules, classes and instance dictionaries. Never calls a property or `__getattr__`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import sys
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+
+
+class _Missing:
+    """The type of `MISSING`."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+"""Nothing is known of what the expression stands for."""
+
+IMMUTABLE_TYPES = (int, float, complex, str, bytes, bool, type(None), frozenset, range, slice)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names one function can see."""
+
+    function: FunctionType
+    owner: object | None  # what its first parameter is bound to; None: it has no `self`
+
+    @property
+    def self_name(self) -> str | None:
+        """The name of the first parameter of a method."""
+        code = self.function.__code__
+        return code.co_varnames[0] if self.owner is not None and code.co_argcount else None
+
+    def is_local(self, name: str) -> bool:
+        """Whether the function binds the name itself, parameters included."""
+        code = self.function.__code__
+        return name in code.co_varnames or name in code.co_cellvars
+
+    def value(self, node: ast.expr) -> object:
+        """The object an expression stands for, `MISSING` if that is not known before it runs."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Name):
+            return self.value_of_name(node.id)
+        if isinstance(node, ast.Attribute):
+            base = self.value(node.value)
+            return MISSING if base is MISSING else static_attribute(base, node.attr)
+        return MISSING
+
+    def value_of_name(self, name: str) -> object:
+        """The object a name stands for when the function is called."""
+        if name == self.self_name:
+            return self.owner
+        function = self.function
+        if name in function.__code__.co_freevars:
+            index = function.__code__.co_freevars.index(name)
+            try:
+                return (function.__closure__ or ())[index].cell_contents
+            except (ValueError, IndexError):
+                return MISSING
+        if self.is_local(name):
+            return MISSING
+        if name in function.__globals__:
+            return function.__globals__[name]
+        return vars(builtins).get(name, MISSING)
+
+
+def static_attribute(base: object, name: str) -> object:
+    """An attribute found by looking, not by asking; descriptors other than methods are unknown."""
+    if isinstance(base, ModuleType):
+        return vars(base).get(name, MISSING)
+    try:
+        found = inspect.getattr_static(base, name)
+    except AttributeError:
+        return MISSING
+    if isinstance(found, staticmethod | classmethod):
+        return found.__func__
+    if isinstance(found, property) or type(found).__name__ == "member_descriptor":
+        return MISSING
+    return found
+
+
+def is_immutable(value: object) -> bool:
+    """Whether nothing can be changed through this value."""
+    if isinstance(value, tuple):
+        return all(is_immutable(item) for item in value)
+    return isinstance(value, IMMUTABLE_TYPES) or isinstance(value, type | ModuleType | FunctionType)
+
+
+def module_of(value: object) -> str:
+    """The top-level package that defines a function or class; empty when it does not say."""
+    name = getattr(value, "__module__", None)
+    if not isinstance(name, str):
+        owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
+        name = getattr(owner, "__module__", "")
+    return name if isinstance(name, str) else ""
+
+
+def is_standard(module: str) -> bool:
+    """Whether a module belongs to the standard library."""
+    return module.split(".")[0] in sys.stdlib_module_names
+
+
+def spelled(node: ast.expr) -> str:
+    """An expression as its author wrote it, cut to a readable length."""
+    text = ast.unparse(node)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,58 @@
+"""Optimises a Beam pipeline and fuses its transforms into stages.
+
+Takes a pipeline proto, gives Beam's fused stages with their context. Most passes are Beam's own;
+ours stand beside them in `PASSES`. Decides nothing about shards or supersteps.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from apache_beam.portability import common_urns
+from apache_beam.runners.portability.fn_api_runner import translations
+
+from headrace.compiler.passes.root_stateful import root_stateful
+from headrace.compiler.passes.spread_reshuffles import RESHUFFLE_URNS, spread_reshuffles
+
+Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
+
+#: What the runner itself performs; Beam's fusion must not put these inside a stage.
+RUNNER_URNS = frozenset(
+    {common_urns.primitives.FLATTEN.urn, common_urns.primitives.GROUP_BY_KEY.urn}
+) | RESHUFFLE_URNS
+
+
+def passes(at_home: Collection[str]) -> tuple[Pass, ...]:
+    """All passes, in order."""
+    return (
+        translations.annotate_downstream_side_inputs,
+        translations.fix_side_input_pcoll_coders,
+        translations.pack_combiners,
+        translations.lift_combiners,
+        translations.expand_sdf,
+        root_stateful(at_home),
+        spread_reshuffles,
+        translations.expand_gbk,
+        translations.fix_flatten_coders,
+        translations.sink_flattens,
+        translations.greedily_fuse,
+        translations.read_to_impulse,
+        translations.impulse_to_input,
+        translations.sort_stages,
+        translations.add_impulse_to_dangling_transforms,
+        translations.populate_data_channel_coders,
+    )
+
+
+def fuse(pipeline_proto: Any, *, at_home: Collection[str], drain: bool) -> tuple[Any, list[Any]]:
+    """Give Beam's transform context and the fused stages in topological order."""
+    context, stages = translations.create_and_optimize_stages(
+        copy.deepcopy(pipeline_proto),
+        phases=passes(at_home),
+        known_runner_urns=RUNNER_URNS,
+        use_state_iterables=False,
+        is_drain=drain,
+    )
+    return context, list(stages)

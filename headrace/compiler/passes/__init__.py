@@ -1,0 +1,1 @@
+"""Rewrites of the stage list, one file per pass."""

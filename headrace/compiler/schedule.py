@@ -1,0 +1,356 @@
+"""Lays fused stages out as a linear chain of supersteps and joins them by channels.
+
+Takes Beam's fused stages, gives our frozen stages and channels. The depth of a stage is the largest
+number of exchanges on any path to it; stages fed by an impulse alone sink as deep as their readers
+allow, so that their rows need not pass through supersteps that do not want them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners.portability.fn_api_runner import translations
+from apache_beam.runners.worker import bundle_processor
+from apache_beam.utils import proto_utils
+
+from headrace.compiler.passes.root_stateful import is_stateful
+from headrace.compiler.passes.spread_reshuffles import SPREAD_BUFFER
+from headrace.errors import PlanError
+from headrace.plan.ids import ChannelId, OperatorId, StageId
+from headrace.plan.supersteps import Channel, ChannelKind, Port, SideInput, Stage, Superstep
+
+STAGE_READ_URN = "headrace:stage_read:v1"
+SHARD_WRITE_URN = "headrace:shard_write:v1"
+
+_PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
+_TRUNCATE_SIZED = common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn
+
+
+@dataclass(kw_only=True)
+class _Node:
+    """A fused stage while it is being scheduled."""
+
+    beam_stage: Any
+    name: str
+    reads: list[tuple[str, str]] = field(default_factory=list)  # (transform, buffer)
+    writes: list[tuple[str, str]] = field(default_factory=list)
+    sides: list[tuple[str, str, str, str]] = field(default_factory=list)  # + tag, pattern
+    depth: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The outcome: supersteps and the channels between them."""
+
+    supersteps: tuple[Superstep, ...]
+    channels: tuple[Channel, ...]
+
+
+def schedule(stages: list[Any], context: Any, *, at_home: Mapping[str, str]) -> Schedule:
+    """Assign depths, make channels, freeze."""
+    nodes = [_node(s) for s in stages]
+    home_buffers = {_group_buffer(name, context) for name in at_home}
+    need = {n.name: _needs(n, context, home_buffers) for n in nodes}
+    _assign_depths(nodes, need)
+    return _Joiner(nodes, need, context, at_home).join()
+
+
+def _node(stage: Any) -> _Node:
+    node = _Node(beam_stage=stage, name=stage.name)
+    for transform in stage.transforms:
+        urn = transform.spec.urn
+        if urn == bundle_processor.DATA_INPUT_URN:
+            node.reads.append((transform.unique_name, transform.spec.payload.decode()))
+        elif urn == bundle_processor.DATA_OUTPUT_URN:
+            node.writes.append((transform.unique_name, transform.spec.payload.decode()))
+        elif urn in translations.PAR_DO_URNS:
+            payload = proto_utils.parse_Bytes(
+                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
+            )
+            for tag, side in sorted(payload.side_inputs.items()):
+                buffer = translations.create_buffer_id(transform.inputs[tag]).decode()
+                node.sides.append(
+                    (transform.unique_name, buffer, tag, side.access_pattern.urn)
+                )
+    return node
+
+
+def _group_buffer(transform_name: str, context: Any) -> str:
+    for transform_id, proto in context.components.transforms.items():
+        if proto.unique_name == transform_name:
+            return str(translations.create_buffer_id(transform_id, kind="group").decode())
+    return str(translations.create_buffer_id(transform_name, kind="group").decode())
+
+
+def _needs(node: _Node, context: Any, home: set[str]) -> dict[str, tuple[ChannelKind, str]]:
+    """For each buffer the stage reads: the exchange it needs and why (LOCAL: none by itself)."""
+    needs: dict[str, tuple[ChannelKind, str]] = {}
+    by_name = {t.unique_name: t for t in node.beam_stage.transforms}
+    for transform_id, buffer in node.reads:
+        kind = buffer.partition(":")[0]
+        out = translations.only_element(by_name[transform_id].outputs.values())
+        consumers = [
+            t for t in node.beam_stage.transforms
+            if out in t.inputs.values() and t.unique_name != transform_id
+        ]
+        if buffer == translations.IMPULSE_BUFFER.decode():
+            needs[buffer] = (ChannelKind.SOURCE, "an impulse starts the stage")
+        elif kind == "group" and buffer in home:
+            needs[buffer] = (ChannelKind.LOCAL, "the key was forwarded unchanged: exchange elided")
+        elif kind == "group":
+            needs[buffer] = (ChannelKind.GROUP, "a grouping needs all values of a key on one shard")
+        elif kind == SPREAD_BUFFER:
+            needs[buffer] = (ChannelKind.SPREAD, "a reshuffle asks for redistribution")
+        elif any(is_stateful(t) for t in consumers):
+            needs[buffer] = (ChannelKind.KEYED, "state and timers live on the shard of the key")
+        elif any(t.spec.urn in (_PROCESS_SIZED, _TRUNCATE_SIZED) for t in consumers):
+            needs[buffer] = (ChannelKind.SPREAD, "restrictions are dealt out before processing")
+        else:
+            needs[buffer] = (ChannelKind.LOCAL, "no exchange is needed between the two stages")
+    return needs
+
+
+def _assign_depths(
+    nodes: list[_Node], need: Mapping[str, Mapping[str, tuple[ChannelKind, str]]]
+) -> None:
+    writers: dict[str, list[_Node]] = defaultdict(list)
+    readers: dict[str, list[_Node]] = defaultdict(list)
+    for node in nodes:
+        for _, buffer in node.writes:
+            writers[buffer].append(node)
+        for buffer in {b for _, b in node.reads} | {b for _, b, _, _ in node.sides}:
+            readers[buffer].append(node)
+    for node in nodes:  # topological order: writers come first
+        depth = 0
+        for _, buffer in node.reads:
+            step = 0 if need[node.name][buffer][0] is ChannelKind.LOCAL else 1
+            depth = max([depth, *(w.depth + step for w in writers[buffer])])
+        for _, buffer, _, _ in node.sides:
+            depth = max([depth, *(w.depth + 1 for w in writers[buffer])])
+        node.depth = depth
+    impulse = translations.IMPULSE_BUFFER.decode()
+    for node in nodes:
+        if node.sides or any(b != impulse for _, b in node.reads):
+            continue
+        below = [r.depth for _, buffer in node.writes for r in readers[buffer]]
+        if below and min(below) > 1:
+            node.depth = min(below) - 1
+
+
+class _Joiner:
+    """Makes the channels between scheduled stages and freezes both."""
+
+    def __init__(
+        self,
+        nodes: list[_Node],
+        need: Mapping[str, Mapping[str, tuple[ChannelKind, str]]],
+        context: Any,
+        at_home: Mapping[str, str],
+    ) -> None:
+        self._nodes = sorted(nodes, key=lambda n: n.depth)  # stable: keeps topological order
+        self._need = need
+        self._context = context
+        self._at_home = at_home
+        self._channels: list[Channel] = []
+        self._reads: dict[str, list[Port]] = defaultdict(list)
+        self._writes: dict[str, list[Port]] = defaultdict(list)
+        self._sides: dict[str, list[SideInput]] = defaultdict(list)
+
+    def join(self) -> Schedule:
+        writers: dict[str, list[tuple[_Node, str]]] = defaultdict(list)
+        for node in self._nodes:
+            for transform_id, buffer in node.writes:
+                writers[buffer].append((node, transform_id))
+        for node in self._nodes:
+            for transform_id, buffer in node.reads:
+                self._join_read(node, transform_id, buffer, writers[buffer])
+        self._join_sides(writers)
+        depth = max((n.depth for n in self._nodes), default=0)
+        return Schedule(
+            supersteps=tuple(
+                Superstep(
+                    index=d,
+                    stages=tuple(self._freeze(n) for n in self._nodes if n.depth == d),
+                )
+                for d in range(depth + 1)
+            ),
+            channels=tuple(self._channels),
+        )
+
+    def _join_read(
+        self, node: _Node, transform_id: str, buffer: str, writers: list[tuple[_Node, str]]
+    ) -> None:
+        kind, reason = self._need[node.name][buffer]
+        read_coder = self._coder_of_read(node, transform_id)
+        if kind is ChannelKind.SOURCE or not writers:
+            self._add(
+                kind=ChannelKind.SOURCE, sources=[], targets=[node], label=transform_id,
+                reason=reason, coder_id=read_coder,
+                ports=((self._reads, node, transform_id),),
+                source_ref="impulse" if kind is ChannelKind.SOURCE else "",
+            )
+            return
+        grouping = buffer.startswith("group:")
+        coder_id = self._coder_of_write(*writers[0])
+        if grouping and kind is ChannelKind.LOCAL:
+            reason = self._home_reason(buffer)
+        local = [w for w in writers if w[0].depth == node.depth]
+        far = [w for w in writers if w[0].depth != node.depth]
+        if far and kind is ChannelKind.LOCAL:
+            if grouping:
+                msg = f"elided grouping {buffer} has a writer in another superstep"
+                raise PlanError(msg)
+            kind, far_reason = ChannelKind.SPREAD, "the reader waits for a later superstep"
+        else:
+            far_reason = reason
+        for group, group_kind, why in (
+            (local, ChannelKind.LOCAL, reason), (far, kind, far_reason)
+        ):
+            if not group:
+                continue
+            self._add(
+                kind=group_kind,
+                sources=[w for w, _ in group],
+                targets=[node],
+                label=buffer.partition(":")[2],
+                reason=why,
+                coder_id=coder_id,
+                windowing_id=self._windowing_of_write(*writers[0]) if grouping else "",
+                group_by_target=grouping and group_kind is ChannelKind.LOCAL,
+                ports=(
+                    (self._reads, node, transform_id),
+                    *((self._writes, w, t) for w, t in group),
+                ),
+            )
+
+    def _join_sides(self, writers: Mapping[str, list[tuple[_Node, str]]]) -> None:
+        wanted: dict[tuple[int, str], list[tuple[_Node, str, str, str]]] = defaultdict(list)
+        for node in self._nodes:
+            for transform_id, buffer, tag, pattern in node.sides:
+                wanted[node.depth, buffer].append((node, transform_id, tag, pattern))
+        for (_, buffer), users in sorted(wanted.items(), key=lambda item: item[0]):
+            sources = writers.get(buffer, [])
+            coder_id = (
+                self._coder_of_write(*sources[0]) if sources
+                else self._coder_of_pcoll(buffer.partition(":")[2])
+            )
+            index = self._add(
+                kind=ChannelKind.BROADCAST,
+                sources=[w for w, _ in sources],
+                targets=list({n.name: n for n, _, _, _ in users}.values()),
+                label=buffer.partition(":")[2],
+                reason="a side input must be whole on every shard",
+                coder_id=coder_id,
+                ports=tuple((self._writes, w, t) for w, t in sources),
+            )
+            for node, transform_id, tag, pattern in users:
+                self._sides[node.name].append(
+                    SideInput(
+                        transform_id=transform_id, tag=tag, channel=index, access_pattern=pattern
+                    )
+                )
+
+    def _add(
+        self,
+        *,
+        kind: ChannelKind,
+        sources: list[_Node],
+        targets: list[_Node],
+        label: str,
+        reason: str,
+        coder_id: str,
+        ports: tuple[tuple[dict[str, list[Port]], _Node, str], ...],
+        windowing_id: str = "",
+        group_by_target: bool = False,
+        source_ref: str = "",
+    ) -> int:
+        index = len(self._channels)
+        self._channels.append(
+            Channel(
+                channel_id=ChannelId(f"c{index}"),
+                kind=kind,
+                source_stages=tuple(StageId(n.name) for n in {id(n): n for n in sources}.values()),
+                target_stages=tuple(StageId(n.name) for n in targets),
+                label=label,
+                reason=reason,
+                coder_id=coder_id,
+                windowing_id=windowing_id,
+                group_by_target=group_by_target,
+                source_ref=source_ref,
+            )
+        )
+        for table, node, transform_id in ports:
+            table[node.name].append(Port(transform_id=transform_id, channel=index))
+        return index
+
+    def _home_reason(self, buffer: str) -> str:
+        for name, why in self._at_home.items():
+            if _group_buffer(name, self._context) == buffer:
+                return why
+        return "the key was forwarded unchanged: exchange elided"
+
+    def _transform(self, node: _Node, transform_id: str) -> Any:
+        return next(t for t in node.beam_stage.transforms if t.unique_name == transform_id)
+
+    def _coder_of_read(self, node: _Node, transform_id: str) -> str:
+        outputs = self._transform(node, transform_id).outputs.values()
+        return self._coder_of_pcoll(translations.only_element(outputs))
+
+    def _coder_of_write(self, node: _Node, transform_id: str) -> str:
+        inputs = self._transform(node, transform_id).inputs.values()
+        return self._coder_of_pcoll(translations.only_element(inputs))
+
+    def _coder_of_pcoll(self, pcoll_id: str) -> str:
+        if pcoll_id not in self._context.data_channel_coders:
+            self._context.add_data_channel_coder(pcoll_id)
+        return str(self._context.data_channel_coders[pcoll_id])
+
+    def _windowing_of_write(self, node: _Node, transform_id: str) -> str:
+        pcoll = translations.only_element(self._transform(node, transform_id).inputs.values())
+        return str(self._context.components.pcollections[pcoll].windowing_strategy_id)
+
+    def _freeze(self, node: _Node) -> Stage:
+        reads, writes = self._reads[node.name], self._writes[node.name]
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(id=node.name)
+        for transform in sorted(node.beam_stage.transforms, key=lambda t: t.unique_name):
+            proto = descriptor.transforms[transform.unique_name]
+            proto.CopyFrom(transform)
+            for urn, ports, ends in (
+                (bundle_processor.DATA_INPUT_URN, reads, STAGE_READ_URN),
+                (bundle_processor.DATA_OUTPUT_URN, writes, SHARD_WRITE_URN),
+            ):
+                if transform.spec.urn != urn:
+                    continue
+                channels = [p.channel for p in ports if p.transform_id == transform.unique_name]
+                proto.spec.urn = ends
+                coder = (
+                    self._coder_of_read(node, transform.unique_name)
+                    if ends == STAGE_READ_URN
+                    else self._coder_of_write(node, transform.unique_name)
+                )
+                proto.spec.payload = json.dumps({"channels": channels, "coder": coder}).encode()
+        names = tuple(
+            OperatorId(t.unique_name)
+            for t in node.beam_stage.transforms
+            if t.spec.urn
+            not in (bundle_processor.DATA_INPUT_URN, bundle_processor.DATA_OUTPUT_URN)
+        )
+        return Stage(
+            stage_id=StageId(node.name),
+            name=node.name,
+            operators=names,
+            superstep=node.depth,
+            reads=tuple(reads),
+            writes=tuple(writes),
+            side_inputs=tuple(self._sides[node.name]),
+            transforms=descriptor.SerializeToString(deterministic=True),
+            inputs=tuple(self._channels[p.channel].channel_id for p in reads)
+            + tuple(self._channels[s.channel].channel_id for s in self._sides[node.name]),
+            outputs=tuple(self._channels[p.channel].channel_id for p in writes),
+        )

@@ -1,0 +1,1 @@
+"""The driver's side: Spark sessions, the epoch loop, metrics, failures."""

@@ -1,0 +1,81 @@
+"""Runs a bounded pipeline: one epoch, one Spark action.
+
+Takes a plan and a place, gives the findings of the tasks. Timers and residuals are worked off inside
+the tasks, so one epoch is enough.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.engine.failures import translate
+from headrace.engine.launch import launch
+from headrace.engine.metrics import merge, parse
+from headrace.engine.session import Place
+from headrace.plan.settings import Settings
+from headrace.plan.supersteps import Plan
+from headrace.worker.findings import LOG_NUMBER
+from headrace.worker.frames import REPORT_CHANNEL
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What a finished run leaves behind."""
+
+    monitoring_infos: dict[str, list[Any]] = field(default_factory=dict)  # by stage name
+
+
+def run_batch(plan: Plan, place: Place, settings: Settings, group: str, title: str) -> Outcome:
+    """Run the plan to its end; raise what the user's code raised."""
+    context = place.parent.sparkContext
+    context.setJobGroup(group, title, interruptOnCancel=False)
+    try:
+        frame = launch(plan, place.session, settings)
+        rows = frame.where(f"channel = {REPORT_CHANNEL}").select("seq", "payload").collect()
+    except Exception as error:
+        found = translate(error)
+        if found is error:
+            raise
+        raise found from found.__cause__
+    return gather(plan, [(row[0], bytes(row[1])) for row in rows])
+
+
+def gather(plan: Plan, reports: list[tuple[int, bytes]]) -> Outcome:
+    """Merge the reports of all tasks; say on the driver what user code said on the workers."""
+    names = [stage.name for stage in plan.stages()]
+    infos: dict[str, list[Any]] = defaultdict(list)
+    for number, payload in reports:
+        if number == LOG_NUMBER:
+            replay(payload)
+        else:
+            infos[names[number]].extend(parse(payload))
+    return Outcome(monitoring_infos={name: merge(found) for name, found in infos.items()})
+
+
+def replay(payload: bytes) -> None:
+    """Log on the driver what was logged on a worker."""
+    import builtins
+    import json
+
+    for entry in json.loads(payload):
+        if entry["kind"] == "warning":
+            category = getattr(builtins, entry["category"], UserWarning)
+            warnings.warn_explicit(entry["message"], category, entry["path"], entry["line"])
+            continue
+        logger = logging.getLogger(entry["name"])
+        if not logger.isEnabledFor(entry["level"]):
+            continue
+        text = entry["message"] + (f"\n{entry['trace']}" if "trace" in entry else "")
+        record = logger.makeRecord(
+            entry["name"], entry["level"], entry["path"], entry["line"], text, (), None,
+            extra={"beam_step": entry["step"]},
+        )
+        if entry["created"]:
+            record.created = entry["created"]
+        logger.handle(record)

@@ -1,0 +1,42 @@
+"""Every exception a user of headrace can meet.
+
+Each says which step it concerns, what went wrong and what to do about it. Imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+
+class HeadraceError(Exception):
+    """The root of all errors raised by headrace itself."""
+
+
+class PlanError(HeadraceError):
+    """A plan breaks one of its own invariants: a defect of the compiler, not of the pipeline."""
+
+
+class UnsupportedTransformError(HeadraceError, NotImplementedError):
+    """The pipeline holds something that headrace cannot run; raised before Spark starts."""
+
+
+class SessionError(HeadraceError):
+    """The Spark session or its executors do not fit the pipeline."""
+
+
+class OptionError(HeadraceError, ValueError):
+    """A pipeline option has a value outside its domain."""
+
+
+class PackagingError(HeadraceError):
+    """User code, or a file it needs, cannot be brought to the executors."""
+
+
+class TransportError(HeadraceError):
+    """A row that travelled between two supersteps cannot be read."""
+
+
+class PipelineCancelledError(HeadraceError):
+    """The pipeline was cancelled by its user."""
+
+
+class WorkerLostError(HeadraceError):
+    """A Python worker or an executor died and Spark gave the task up."""

@@ -1,0 +1,15 @@
+"""What a run is told beside its plan: sizes and limits. Frozen, shipped to every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Limits of one run."""
+
+    super_tuple_bytes: int = 65_536  # rows of this size move at the shuffle's full speed
+    max_bundle_elements: int = 0  # 0: one bundle per stage and shard
+    group_memory_bytes: int = 384 << 20  # grouped values a task keeps before they go to disk
+    log_level: int = 30  # user log records below this level stay on the worker

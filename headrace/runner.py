@@ -1,0 +1,208 @@
+"""The front door: `SparkRunner`, its options, its result. Wires the compiler to the engine."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import threading
+import uuid
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
+from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
+from apache_beam.transforms import environments
+
+from headrace.compiler.compile import compile_pipeline
+from headrace.engine.batch import Outcome, run_batch
+from headrace.engine.session import Place, find_place
+from headrace.errors import OptionError
+from headrace.plan.settings import Settings
+from headrace.plan.supersteps import Plan
+
+_LOG = logging.getLogger(__name__)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        msg = f"{text} is not a whole number of 1 or more"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
+    """Options of headrace's SparkRunner."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--spark_master", default=None,
+            help="Where Spark runs when no session is at hand: local[N], local[*] (the default) or "
+            "spark://host:port. An active session is used as it is.",
+        )
+        parser.add_argument(
+            "--shards", type=_positive, default=None,
+            help="Into how many slices the key space is cut, and so how many tasks run side by "
+            "side. Default: the session's parallelism (its cores).",
+        )
+        parser.add_argument(
+            "--super_tuple_bytes", type=_positive, default=65_536,
+            help="How many bytes of elements travel in one row between supersteps. "
+            "Default: 65536.",
+        )
+        parser.add_argument(
+            "--max_bundle_elements", type=int, default=0,
+            help="End a bundle after about this many elements, so that finish_bundle is called "
+            "more often. Default: 0, one bundle per stage and shard.",
+        )
+        parser.add_argument(
+            "--group_memory_mb", type=_positive, default=384,
+            help="Memory a task uses for grouped values before they go to the local disk. "
+            "Default: 384.",
+        )
+        parser.add_argument(
+            "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
+            help="How progress is shown: a bar in a terminal, plain lines elsewhere, or not at "
+            "all. Default: auto.",
+        )
+
+
+class SparkRunner(PipelineRunner):  # type: ignore[misc]
+    """Runs Beam pipelines on Spark through PySpark.
+
+    With `spark`, the given session is used and left as it is; without, the active session is used,
+    or one is started on `--spark_master`.
+    """
+
+    def __init__(self, spark: Any | None = None, *, drain: bool = False) -> None:
+        super().__init__()
+        self._spark = spark
+        self._drain = drain  # splittable DoFns truncate what they have not begun
+
+    def is_fnapi_compatible(self) -> bool:
+        """Stages run through Beam's portable harness."""
+        return True
+
+    def run_pipeline(self, pipeline: Any, options: Any) -> HeadraceResult:
+        """Compile the pipeline and start it; the result can be waited for."""
+        known = options.view_as(HeadraceOptions)
+        if known.max_bundle_elements < 0:
+            msg = f"--max_bundle_elements={known.max_bundle_elements}: must be 0 or more"
+            raise OptionError(msg)
+        pipeline.visit(
+            group_by_key_input_visitor(
+                not options.view_as(TypeOptions).allow_non_deterministic_key_coders
+            )
+        )
+        proto = pipeline.to_runner_api(
+            default_environment=environments.EmbeddedPythonEnvironment.default()
+        )
+        return self.run_proto(proto, options)
+
+    def run_proto(self, proto: Any, options: Any) -> HeadraceResult:
+        """Run a portable pipeline."""
+        known = options.view_as(HeadraceOptions)
+        # Compile once before Spark starts: what cannot run is refused at no cost.
+        compile_pipeline(proto, shards=known.shards or 1, drain=self._drain)
+        place = find_place(self._spark, known.spark_master)
+        plan = compile_pipeline(
+            proto, shards=known.shards or place.parallelism, name=_name(options),
+            drain=self._drain,
+        )
+        settings = Settings(
+            super_tuple_bytes=known.super_tuple_bytes,
+            max_bundle_elements=known.max_bundle_elements,
+            group_memory_bytes=known.group_memory_mb << 20,
+            log_level=logging.getLogger().getEffectiveLevel(),
+        )
+        result = HeadraceResult(plan, place, settings, known.progress)
+        result.start()
+        return result
+
+
+def _name(options: Any) -> str:
+    from apache_beam.options.pipeline_options import GoogleCloudOptions
+
+    return options.view_as(GoogleCloudOptions).job_name or "pipeline"
+
+
+class HeadraceResult(PipelineResult):  # type: ignore[misc]
+    """A running or finished pipeline."""
+
+    def __init__(self, plan: Plan, place: Place, settings: Settings, progress: str) -> None:
+        super().__init__(PipelineState.STARTING)
+        self.plan = plan
+        self._place = place
+        self._settings = settings
+        self._progress = progress
+        self._group = f"headrace-{uuid.uuid4().hex[:12]}"
+        self._outcome = Outcome()
+        self._failure: BaseException | None = None
+        self._raised = False
+        self._cancelled = False
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
+
+    def start(self) -> None:
+        """Start the run in a thread of its own."""
+        self._state = PipelineState.RUNNING
+        self._thread.start()
+
+    def _run(self) -> None:
+        from headrace.engine.progress import watching
+
+        try:
+            with watching(self._place, self._group, self.plan, self._progress):
+                self._outcome = run_batch(
+                    self.plan, self._place, self._settings, self._group,
+                    f"headrace: {self.plan.name}",
+                )
+            self._state = PipelineState.DONE
+        except BaseException as failure:  # noqa: BLE001 (raised again where the user waits)
+            if self._cancelled:
+                self._state = PipelineState.CANCELLED
+            else:
+                self._failure = failure
+                self._state = PipelineState.FAILED
+        finally:
+            self._done.set()
+
+    @property
+    def state(self) -> str:
+        """Beam's name for how far the pipeline is."""
+        return str(self._state)
+
+    def wait_until_finish(self, duration: int | None = None) -> str:
+        """Wait for the end, or for `duration` milliseconds; raise what the pipeline raised."""
+        self._done.wait(None if duration is None else duration / 1000)
+        if self._failure is not None:
+            raise self._failure
+        return str(self._state)
+
+    def cancel(self) -> str:
+        """Stop the pipeline; its Spark tasks end too."""
+        if not self._done.is_set():
+            self._cancelled = True
+            self._state = PipelineState.CANCELLING
+            self._place.parent.sparkContext.cancelJobGroup(self._group)
+            self._done.wait()
+            if self._state != PipelineState.CANCELLED and self._failure is None:
+                return str(self._state)  # it had finished just before
+            self._state = PipelineState.CANCELLED
+        return str(self._state)
+
+    def metrics(self) -> FnApiMetrics:
+        """Give the user's metrics."""
+        return FnApiMetrics(self._outcome.monitoring_infos, user_metrics_only=True)
+
+    def monitoring_metrics(self) -> FnApiMetrics:
+        """Give all metrics, the runner's own too."""
+        return FnApiMetrics(self._outcome.monitoring_infos, user_metrics_only=False)
+
+    def monitoring_infos(self) -> list[Any]:
+        """Give Beam's monitoring infos, as portable runners do."""
+        return [info for infos in self._outcome.monitoring_infos.values() for info in infos]
+
+

@@ -1,0 +1,1 @@
+"""What runs inside a Spark Python task: stages, state, grouping. Never imports pyspark."""

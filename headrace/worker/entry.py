@@ -1,0 +1,130 @@
+"""The function Spark calls: one superstep on one shard.
+
+Takes Arrow batches of super tuples, gives Arrow batches of super tuples. The stages run in a thread
+of their own and hand their output over through a bounded queue, because a DoFn cannot be paused in
+the middle of `process` while its output is shipped.
+"""
+
+from __future__ import annotations
+
+import gc
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.settings import Settings
+from headrace.plan.supersteps import Channel, Superstep
+from headrace.worker.failures import report_failure
+from headrace.worker.frames import SuperTuple, from_batch, to_batch
+from headrace.worker.shard import ShardRun
+
+#: Super tuples waiting to be shipped; bounds the memory between the stages and Spark.
+QUEUE_ROWS = 64
+#: Rows and bytes put into one Arrow batch.
+BATCH_ROWS = 64
+BATCH_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuperstepTask:
+    """Everything a task must know."""
+
+    superstep: Superstep
+    depths: tuple[int, ...]  # for each channel, the superstep that reads it
+    channels: tuple[Channel, ...]
+    components: bytes
+    shards: int
+    settings: Settings
+    stage_numbers: tuple[int, ...]  # for each stage of the superstep, its place in the plan
+
+
+class Stopped(BaseException):
+    """Spark no longer wants the output; the stages must stop where they are."""
+
+
+class Outbox:
+    """A bounded queue from the stages' thread to Spark's."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[SuperTuple | None] = queue.Queue(QUEUE_ROWS)
+        self._closed = False
+        self.failure: BaseException | None = None
+
+    def send(self, row: SuperTuple | None) -> None:
+        """Hand over one row; None is the end."""
+        while not self._closed:
+            try:
+                self._queue.put(row, timeout=1.0)
+            except queue.Full:
+                continue
+            return
+        raise Stopped
+
+    def close(self) -> None:
+        """Nobody will take more."""
+        self._closed = True
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Give what was sent, several rows at a time."""
+        done = False
+        while not done:
+            rows: list[SuperTuple] = []
+            size = 0
+            row = self._queue.get()
+            while True:
+                if row is None:
+                    done = True
+                    break
+                rows.append(row)
+                size += len(row.payload)
+                if len(rows) >= BATCH_ROWS or size >= BATCH_BYTES:
+                    break
+                try:
+                    row = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+            if rows:
+                yield to_batch(rows)
+
+
+def run_superstep(
+    task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run all stages of one superstep on one shard."""
+    outbox = Outbox()
+    thread = threading.Thread(
+        target=_work, args=(task, shard, batches, outbox), name="headrace-stages", daemon=True
+    )
+    thread.start()
+    try:
+        yield from outbox.batches()
+    finally:
+        outbox.close()
+        thread.join()
+    if outbox.failure is not None:
+        raise outbox.failure
+
+
+def _work(
+    task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch], outbox: Outbox
+) -> None:
+    collecting = gc.isenabled()
+    gc.disable()  # worth 20 %: elements are short-lived and acyclic; a guard below bounds the rest
+    try:
+        rows: Any = (row for batch in batches for row in from_batch(batch))
+        ShardRun(task, shard, outbox.send).run(rows)
+    except Stopped:
+        return
+    except BaseException as failure:  # noqa: BLE001 (carried to Spark's thread and raised there)
+        outbox.failure = report_failure(failure)
+    finally:
+        if collecting:
+            gc.enable()
+    try:
+        outbox.send(None)
+    except Stopped:
+        return

@@ -1,0 +1,118 @@
+"""Collects what user code logs and warns about in a task, for the driver.
+
+Takes records while the task runs, gives report rows. Bounded: a chatty DoFn cannot fill memory.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from apache_beam.runners.worker import statesampler
+
+from headrace.worker.frames import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
+
+#: Records kept per task; the rest is counted, not kept.
+MAX_RECORDS = 2_000
+#: Report rows that carry log records have this number in place of a stage's.
+LOG_NUMBER = -1
+
+
+class Findings(logging.Handler):
+    """A logging handler that keeps records until they are asked for."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self._records: list[dict[str, Any]] = []
+        self._dropped = 0
+        self._showwarning: Any = None
+        self._root_level = logging.WARNING
+
+    def __enter__(self) -> Findings:
+        root = logging.getLogger()
+        root.addHandler(self)
+        self._root_level = root.level
+        root.setLevel(min(self.level, root.level) if root.level else self.level)
+        self._showwarning = warnings.showwarning
+        warnings.showwarning = self._warn
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        root = logging.getLogger()
+        root.removeHandler(self)
+        root.setLevel(self._root_level)
+        warnings.showwarning = self._showwarning
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one log record."""
+        if record.name.startswith(("py4j", "pyspark")):
+            return
+        entry: dict[str, Any] = {
+            "kind": "log",
+            "name": record.name,
+            "level": record.levelno,
+            "message": record.getMessage(),
+            "path": record.pathname,
+            "line": record.lineno,
+            "created": record.created,
+            "step": _current_step(),
+        }
+        if record.exc_info:
+            entry["trace"] = logging.Formatter().formatException(record.exc_info)
+        self._keep(entry)
+
+    def _warn(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: Any = None,  # noqa: ARG002 (the signature is Python's)
+        line: str | None = None,  # noqa: ARG002
+    ) -> None:
+        self._keep(
+            {
+                "kind": "warning",
+                "category": category.__name__,
+                "message": str(message),
+                "path": filename,
+                "line": lineno,
+                "step": _current_step(),
+            }
+        )
+
+    def _keep(self, entry: dict[str, Any]) -> None:
+        if len(self._records) < MAX_RECORDS:
+            self._records.append(entry)
+        else:
+            self._dropped += 1
+
+    def rows(self) -> Iterator[SuperTuple]:
+        """Give what was kept, as one report row."""
+        if self._dropped:
+            self._records.append(
+                {"kind": "log", "name": __name__, "level": logging.WARNING, "path": "", "line": 0,
+                 "message": f"{self._dropped} further log records were dropped", "created": 0.0,
+                 "step": ""}
+            )
+        if self._records:
+            payload = json.dumps(self._records).encode()
+            yield SuperTuple(
+                0, Rank.REPORT, REPORT_CHANNEL, PayloadKind.REPORT, LOG_NUMBER, 1, 0, 0, payload
+            )
+
+
+def _current_step() -> str:
+    tracker = statesampler.get_current_tracker()
+    state = tracker.current_state() if tracker else None
+    context = getattr(state, "name_context", None)
+    return str(context.step_name) if context is not None else ""

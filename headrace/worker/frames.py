@@ -1,0 +1,89 @@
+"""The rows that travel between supersteps: super tuples and their headers.
+
+Takes and gives Arrow record batches. Knows the header, not what the payload means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+import pyarrow as pa
+
+
+class PayloadKind(IntEnum):
+    """What the bytes of a super tuple are. A new kind (columns, say) gets the next number."""
+
+    ROWS = 0  # windowed values, one after the other, by the channel's coder
+    KEYED_ROWS = 1  # encoded key, then the windowed value without its key, one after the other
+    GROUPED = 2  # primitive keys, and for each the list of its primitive values
+    GROUPED_WINDOWED = 3  # the same, once per set of windows
+    REPORT = 4  # metrics and other findings of a task, for the driver
+
+
+class Rank(IntEnum):
+    """Who is read first on a shard: side inputs before the data that look at them."""
+
+    SIDE_INPUT = 0
+    DATA = 1
+    REPORT = 2
+
+
+#: Channel number of rows addressed to the driver.
+REPORT_CHANNEL = -1
+
+SCHEMA = pa.schema(
+    [
+        pa.field("shard", pa.int32(), nullable=False),
+        pa.field("rank", pa.int32(), nullable=False),
+        pa.field("channel", pa.int32(), nullable=False),
+        pa.field("kind", pa.int32(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("min_ts", pa.int64(), nullable=False),
+        pa.field("max_ts", pa.int64(), nullable=False),
+        pa.field("payload", pa.binary(), nullable=False),
+    ]
+)
+
+#: The same schema in Spark's words, for the engine.
+SPARK_SCHEMA = (
+    "shard int not null, rank int not null, channel int not null, kind int not null, "
+    "seq bigint not null, count bigint not null, min_ts bigint not null, max_ts bigint not null, "
+    "payload binary not null"
+)
+
+MIN_TS = -(1 << 63)
+MAX_TS = (1 << 63) - 1
+
+
+class SuperTuple(NamedTuple):
+    """One row: many elements of one channel for one shard."""
+
+    shard: int
+    rank: int
+    channel: int
+    kind: int
+    seq: int  # number of the first element among those its writer sent
+    count: int
+    min_ts: int  # microseconds; MIN_TS where the writer did not look
+    max_ts: int
+    payload: bytes
+
+
+def to_batch(rows: list[SuperTuple]) -> pa.RecordBatch:
+    """Pack rows into one Arrow batch."""
+    columns = list(zip(*rows, strict=True))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(c, type=f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def from_batch(batch: pa.RecordBatch) -> Iterator[SuperTuple]:
+    """Unpack the rows of an Arrow batch; payloads are copied out one at a time."""
+    names = batch.schema.names
+    heads = [batch.column(names.index(f.name)).to_pylist() for f in SCHEMA if f.name != "payload"]
+    payloads = batch.column(names.index("payload"))
+    for i, head in enumerate(zip(*heads, strict=True)):
+        yield SuperTuple(*head, payloads[i].as_py())

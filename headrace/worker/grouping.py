@@ -1,0 +1,324 @@
+"""Groups what arrives on one shard by key and window, and hands the groups to the stage.
+
+Takes super tuples, gives windowed (key, values) at the end of the input. Values that outgrow the
+memory they are given go to disk. What path a grouping takes is decided in `windows`.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from apache_beam import coders
+from apache_beam.coders import coder_impl
+from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
+from apache_beam.transforms import trigger
+from apache_beam.transforms.window import GlobalWindow, IntervalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+
+from headrace.errors import TransportError
+from headrace.worker.frames import PayloadKind
+from headrace.worker.primitives import FAITHFUL, scalar_types, tuple_check
+from headrace.worker.spill import CHUNK_VALUES, SpilledValues, SpillRuns
+from headrace.worker.windows import Grouping
+
+#: What a small Python object costs beside its encoded bytes; used to bound memory, not to measure.
+OBJECT_BYTES = 56
+
+ONLY_PANE = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
+#: Beam's trigger driver does not call the pane of a default trigger the last: late ones may follow.
+ON_TIME_PANE = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
+
+Receive = Callable[[Any], None]
+
+coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(SpilledValues)
+
+
+def make_grouper(
+    windowed_coder: Any, windowing: Any, grouping: Grouping, memory_bytes: int
+) -> Grouper:
+    """Build the grouper for one channel."""
+    match grouping:
+        case Grouping.GLOBAL:
+            return GlobalGrouper(windowed_coder, windowing, memory_bytes)
+        case Grouping.INTERVALS:
+            return IntervalGrouper(windowed_coder, windowing, memory_bytes)
+        case Grouping.GENERAL:
+            return GeneralGrouper(windowed_coder, windowing, memory_bytes)
+
+
+class Grouper:
+    """What the three paths share: keys, memory bound, spilling."""
+
+    def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
+        kv = windowed_coder.wrapped_value_coder
+        self._windowing = windowing
+        self._key_coder, self._value_coder = kv.key_coder(), kv.value_coder()
+        self._key_impl = self._key_coder.get_impl()
+        self._value_impl = self._value_coder.get_impl()
+        self._windowed_impl = coders.WindowedValueCoder(
+            self._value_coder, windowed_coder.window_coder
+        ).get_impl()
+        self._window_impl = windowed_coder.window_coder.get_impl()
+        self._key_types = scalar_types(self._key_coder) & FAITHFUL
+        self._key_tuple = tuple_check(self._key_coder, FAITHFUL)
+        self._memory = memory_bytes
+        self._used = 0
+        self._runs = SpillRuns()
+
+    def add(self, kind: int, count: int, payload: bytes) -> None:
+        """Take one super tuple."""
+        if kind == PayloadKind.KEYED_ROWS:
+            self._add_rows(payload)
+        elif kind == PayloadKind.GROUPED:
+            self._add_grouped(payload)
+        elif kind == PayloadKind.GROUPED_WINDOWED:
+            self._add_windowed(payload)
+        else:
+            msg = f"a grouping was sent a payload of kind {kind}"
+            raise TransportError(msg)
+        self._used += len(payload) + count * OBJECT_BYTES
+        if self._used >= self._memory:
+            self._runs.write(self._drain())
+            self._used = 0
+
+    def emit(self, receive: Receive) -> None:
+        """Hand every group to `receive`, once."""
+        if self._runs:
+            self._runs.write(self._drain())
+            self._emit_spilled(receive)
+        else:
+            self._emit_memory(receive)
+
+    def _add_rows(self, payload: bytes) -> None:
+        stream = create_InputStream(payload)
+        decode = self._windowed_impl.decode_from_stream
+        while stream.size() > 0:
+            encoded = stream.read_all(True)
+            self._add_row(encoded, decode(stream, True))
+
+    def _dict_key(self, encoded: bytes) -> Any:
+        """Give what stands for the key in a table: the key itself if faithful, else its bytes."""
+        key = self._key_impl.decode(encoded)
+        kind = type(key)
+        if kind in self._key_types or (kind is tuple and self._key_tuple and self._key_tuple(key)):
+            return key
+        return Opaque(encoded)
+
+    def _encoded(self, key: Any) -> bytes:
+        return key.encoded if type(key) is Opaque else bytes(self._key_impl.encode(key))
+
+    def _real(self, key: Any) -> Any:
+        return self._key_impl.decode(key.encoded) if type(key) is Opaque else key
+
+    def _encode_values(self, values: list[Any]) -> Iterator[tuple[int, bytes]]:
+        for start in range(0, len(values), CHUNK_VALUES):
+            chunk = values[start : start + CHUNK_VALUES]
+            out = create_OutputStream()
+            for value in chunk:
+                self._value_impl.encode_to_stream(value, out, True)
+            yield len(chunk), out.get()
+
+    def _decode_values(self, data: bytes) -> Iterator[Any]:
+        stream = create_InputStream(data)
+        while stream.size() > 0:
+            yield self._value_impl.decode_from_stream(stream, True)
+
+    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+        raise NotImplementedError
+
+    def _add_grouped(self, payload: bytes) -> None:
+        raise NotImplementedError
+
+    def _add_windowed(self, payload: bytes) -> None:
+        raise NotImplementedError
+
+    def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
+        """Give all groups in name order and forget them."""
+        raise NotImplementedError
+
+    def _emit_memory(self, receive: Receive) -> None:
+        raise NotImplementedError
+
+    def _emit_spilled(self, receive: Receive) -> None:
+        raise NotImplementedError
+
+
+class Opaque:
+    """A key whose Python equality is not the equality of its encoding."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, encoded: bytes) -> None:
+        self.encoded = encoded
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Opaque and other.encoded == self.encoded
+
+    def __hash__(self) -> int:
+        return hash(self.encoded)
+
+
+class GlobalGrouper(Grouper):
+    """One global window, default trigger: a table of keys."""
+
+    def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
+        super().__init__(windowed_coder, windowing, memory_bytes)
+        self._table: dict[Any, list[Any]] = {}
+        window = GlobalWindow()
+        self._pane = WindowedValue(None, window.max_timestamp(), (window,), ONLY_PANE).with_value
+
+    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+        self._table.setdefault(self._dict_key(encoded_key), []).append(element.value)
+
+    def _add_grouped(self, payload: bytes) -> None:
+        table = self._table
+        find = table.get
+        keys, lists = marshal.loads(payload)
+        for key, values in zip(keys, lists, strict=True):
+            known = find(key)
+            if known is None:
+                table[key] = values
+            else:
+                known += values
+
+    def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
+        named = sorted(((self._encoded(k), k) for k in self._table), key=lambda pair: pair[0])
+        for name, key in named:
+            yield name, self._encode_values(self._table.pop(key))
+
+    def _emit_memory(self, receive: Receive) -> None:
+        pane, table = self._pane, self._table
+        real = self._real
+        while table:
+            key, values = table.popitem()
+            receive(pane((real(key), values)))
+
+    def _emit_spilled(self, receive: Receive) -> None:
+        for name, chunks in self._runs.groups():
+            key = self._key_impl.decode(name)
+            receive(self._pane((key, SpilledValues(chunks, self._decode_values))))
+
+
+class IntervalGrouper(Grouper):
+    """Non-merging interval windows, default trigger: a table of keys per window."""
+
+    def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
+        super().__init__(windowed_coder, windowing, memory_bytes)
+        self._tables: dict[tuple[int, int], dict[Any, list[Any]]] = {}
+
+    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+        key = self._dict_key(encoded_key)
+        for w in element.windows:
+            span = (w._start_micros, w._end_micros)  # noqa: SLF001 (the public ones build objects)
+            self._tables.setdefault(span, {}).setdefault(key, []).append(element.value)
+
+    def _add_windowed(self, payload: bytes) -> None:
+        for spans, keys, lists in marshal.loads(payload):
+            shared = len(spans) > 1
+            for span in spans:
+                table = self._tables.get(span)
+                if table is None:
+                    table = self._tables[span] = {}
+                find = table.get
+                for key, values in zip(keys, lists, strict=True):
+                    known = find(key)
+                    if known is None:
+                        table[key] = values[:] if shared else values
+                    else:
+                        known += values
+            self._used += (len(spans) - 1) * len(keys) * OBJECT_BYTES
+
+    def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
+        named = sorted(
+            (
+                (_span_bytes(span) + self._encoded(key), span, key)
+                for span, table in self._tables.items()
+                for key in table
+            ),
+            key=lambda triple: triple[0],
+        )
+        for name, span, key in named:
+            yield name, self._encode_values(self._tables[span].pop(key))
+        self._tables.clear()
+
+    def _pane(self, span: tuple[int, int]) -> Callable[[Any], Any]:
+        window = IntervalWindow(Timestamp(micros=span[0]), Timestamp(micros=span[1]))
+        template = WindowedValue(None, window.max_timestamp(), (window,), ON_TIME_PANE)
+        return template.with_value  # type: ignore[no-any-return]
+
+    def _emit_memory(self, receive: Receive) -> None:
+        real = self._real
+        for span in sorted(self._tables, key=lambda s: (s[1], s[0])):
+            pane = self._pane(span)
+            for key, values in self._tables.pop(span).items():
+                receive(pane((real(key), values)))
+
+    def _emit_spilled(self, receive: Receive) -> None:
+        last, pane = None, self._pane((0, 1))
+        for name, chunks in self._runs.groups():
+            span, key = _span_of(name), self._key_impl.decode(name[_SPAN_BYTES:])
+            if span != last:
+                last, pane = span, self._pane(span)
+            receive(pane((key, SpilledValues(chunks, self._decode_values))))
+
+
+class GeneralGrouper(Grouper):
+    """Any trigger and any window: Beam's own trigger driver, one key at a time."""
+
+    def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
+        super().__init__(windowed_coder, windowing, memory_bytes)
+        self._table: dict[bytes, list[Any]] = {}
+        self._driver = trigger.create_trigger_driver(windowing, True)
+
+    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+        self._table.setdefault(encoded_key, []).append(element)
+
+    def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
+        for name in sorted(self._table):
+            yield name, self._encode_elements(self._table.pop(name))
+
+    def _encode_elements(self, elements: list[Any]) -> Iterator[tuple[int, bytes]]:
+        for start in range(0, len(elements), CHUNK_VALUES):
+            chunk = elements[start : start + CHUNK_VALUES]
+            out = create_OutputStream()
+            for element in chunk:
+                self._windowed_impl.encode_to_stream(element, out, True)
+            yield len(chunk), out.get()
+
+    def _decode_elements(self, data: bytes) -> Iterator[Any]:
+        stream = create_InputStream(data)
+        while stream.size() > 0:
+            yield self._windowed_impl.decode_from_stream(stream, True)
+
+    def _emit_memory(self, receive: Receive) -> None:
+        while self._table:
+            name, elements = self._table.popitem()
+            self._fire(name, elements, receive)
+
+    def _emit_spilled(self, receive: Receive) -> None:
+        for name, chunks in self._runs.groups():
+            elements = list(SpilledValues(chunks, self._decode_elements))
+            self._fire(name, elements, receive)
+
+    def _fire(self, name: bytes, elements: list[Any], receive: Receive) -> None:
+        key = self._key_impl.decode(name)
+        for pane in self._driver.process_entire_key(key, elements):
+            receive(pane)
+
+
+_SPAN_BYTES = 16
+_SIGN = 1 << 63
+
+
+def _span_bytes(span: tuple[int, int]) -> bytes:
+    """Encode a window so that byte order is time order."""
+    start, end = span
+    return (end + _SIGN).to_bytes(8, "big") + (start + _SIGN).to_bytes(8, "big")
+
+
+def _span_of(name: bytes) -> tuple[int, int]:
+    end = int.from_bytes(name[:8], "big") - _SIGN
+    return int.from_bytes(name[8:16], "big") - _SIGN, end

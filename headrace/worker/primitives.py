@@ -1,0 +1,107 @@
+"""Finds which values may travel in bulk, and where keys live.
+
+A value is *plain* when it is of an exact immutable built-in type that its coder gives back as it
+came: such values are shipped many at a time by `marshal`, with no Python call per element. A key is
+*faithful* when Python's equality and the equality of its encoding agree, so that a dict may group
+by it; 1, 1.0 and True are equal to Python but three keys to Beam, hence floats and booleans are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+from apache_beam import coders
+
+FAITHFUL = frozenset({int, str, bytes})
+PLAIN = frozenset({int, str, bytes, float, bool, type(None)})
+_NOTHING: frozenset[type] = frozenset()
+
+_SCALAR_CODERS: tuple[tuple[type, frozenset[type]], ...] = (
+    (coders.VarIntCoder, frozenset({int})),
+    (coders.StrUtf8Coder, frozenset({str})),
+    (coders.BytesCoder, frozenset({bytes})),
+    (coders.FloatCoder, frozenset({float})),
+    (coders.BooleanCoder, frozenset({bool})),
+)
+_ANY_CODERS = (
+    coders.FastPrimitivesCoder,
+    coders.coders.DeterministicFastPrimitivesCoder,
+    coders.coders.DeterministicFastPrimitivesCoderV2,
+)
+
+
+def unwrap(coder: Any) -> Any:
+    """Drop length prefixes: they change bytes, not values."""
+    while isinstance(coder, coders.coders.LengthPrefixCoder):
+        coder = coder.value_coder()
+    return coder
+
+
+def scalar_types(coder: Any) -> frozenset[type]:
+    """Give the exact scalar types that this coder hands back unchanged."""
+    coder = unwrap(coder)
+    for cls, types in _SCALAR_CODERS:
+        if type(coder) is cls:
+            return types
+    return PLAIN if isinstance(coder, _ANY_CODERS) else _NOTHING
+
+
+def tuple_check(coder: Any, allowed: frozenset[type]) -> Callable[[tuple[Any, ...]], bool] | None:
+    """Give a test for tuples whose fields are all plain for this coder; None if there is none."""
+    coder = unwrap(coder)
+    if isinstance(coder, _ANY_CODERS):
+        superset = allowed.issuperset
+        return lambda value: superset(map(type, value))
+    if type(coder) is coders.TupleCoder:
+        fields = [scalar_types(c) & allowed for c in coder.coders()]
+        if all(len(f) == 1 for f in fields):
+            exact = [next(iter(f)) for f in fields]
+            return lambda value: [*map(type, value)] == exact
+        if all(fields):
+            return lambda value: len(value) == len(fields) and all(
+                type(v) in f for v, f in zip(value, fields, strict=True)
+            )
+    return None
+
+
+def int_shard(key: int, shards: int) -> int:
+    """Give the shard of an integer key: a multiplicative hash, since neighbours are common."""
+    return (((key * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF) >> 32) % shards
+
+
+class ShardOf:
+    """Says which shard owns a key: the same answer in every process, for ever.
+
+    The answer depends on the key as its coder gives it back, never on how it was shipped.
+    """
+
+    def __init__(self, key_coder: Any, shards: int) -> None:
+        self._impl = key_coder.get_impl()
+        self._shards = shards
+        inner = unwrap(key_coder)
+        self._typed = bool(scalar_types(inner)) or type(inner) is coders.TupleCoder
+
+    def faithful(self, key: Any) -> int:
+        """Give the shard of a key of a faithful exact type (or a tuple of such)."""
+        if type(key) is int:
+            return int_shard(key, self._shards)
+        if type(key) is str:
+            return crc32(key.encode("utf-8", "surrogatepass")) % self._shards
+        if type(key) is bytes:
+            return crc32(key) % self._shards
+        return int(crc32(self._impl.encode(key)) % self._shards)
+
+    def any(self, key: Any) -> int:
+        """Give the shard of any key."""
+        kind = type(key)
+        if kind in FAITHFUL:
+            return self.faithful(key)
+        encoded = self._impl.encode(key)
+        if self._typed and kind is not tuple:
+            # The coder may turn True into 1 or a str subclass into str: ask for what comes back.
+            back = self._impl.decode(encoded)
+            if type(back) in FAITHFUL:
+                return self.faithful(back)
+        return int(crc32(encoded) % self._shards)

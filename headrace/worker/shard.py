@@ -1,0 +1,184 @@
+"""One shard's part of one superstep: which row goes to which stage.
+
+Takes super tuples, pushes them into stages, forwards what is meant for later supersteps, and at the
+end closes the stages in their order. Side inputs arrive before the data (see `frames.Rank`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.runners import pipeline_context
+from apache_beam.transforms.window import GlobalWindows
+
+from headrace.errors import TransportError
+from headrace.plan.supersteps import Channel, ChannelKind
+from headrace.worker.bind import ShardWrite
+from headrace.worker.cells import Cells
+from headrace.worker.findings import Findings
+from headrace.worker.frames import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
+from headrace.worker.grouping import Grouper, make_grouper
+from headrace.worker.primitives import ShardOf
+from headrace.worker.side_inputs import SideChannel, SideInputs
+from headrace.worker.stage import StageRun
+from headrace.worker.windows import Grouping, grouping_of
+from headrace.worker.writers import Fanout, GroupWriter, LocalWriter, RowWriter, Writer
+
+if TYPE_CHECKING:
+    from headrace.worker.entry import SuperstepTask
+
+Send = Callable[[SuperTuple], None]
+
+
+class ShardRun:
+    """The stages of one superstep on one shard."""
+
+    def __init__(self, task: SuperstepTask, shard: int, send: Send) -> None:
+        self._task = task
+        self._shard = shard
+        self._send = send
+        self._components = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(task.components)
+        self._context = pipeline_context.PipelineContext(self._components)
+        self._stages: list[StageRun] = []
+        self._readers: dict[int, tuple[StageRun, str]] = {}
+        self._groupers: dict[int, Grouper] = {}
+        self._decoders: dict[int, Any] = {}
+        self._sides: dict[int, SideChannel] = {}
+        self._side_inputs = SideInputs()
+
+    def run(self, rows: Iterable[SuperTuple]) -> None:
+        """Run to the end of the input."""
+        with Findings(self._task.settings.log_level) as findings:
+            try:
+                self._run(rows)
+            finally:
+                self._teardown()
+            for row in findings.rows():
+                self._send(row)
+
+    def _run(self, rows: Iterable[SuperTuple]) -> None:
+        self._build()
+        depths, here = self._task.depths, self._task.superstep.index
+        for row in rows:
+            if row.channel == REPORT_CHANNEL or depths[row.channel] > here:
+                self._send(row)
+            elif row.rank == Rank.SIDE_INPUT:
+                self._sides[row.channel].add_rows(row.payload)
+            else:
+                self._take(row)
+        for stage, number in zip(self._stages, self._task.stage_numbers, strict=True):
+            self._close(stage, number)
+        for stage in self._stages:
+            stage.finalize()
+
+    def _build(self) -> None:
+        for side in (s for st in self._task.superstep.stages for s in st.side_inputs):
+            if side.channel not in self._sides:
+                self._sides[side.channel] = SideChannel(self._coder(side.channel))
+            self._side_inputs.bind({(side.transform_id, side.tag): self._sides[side.channel]})
+        cells = Cells(self._side_inputs)
+        # Readers before writers: a local writer must find the stage it hands over to.
+        for stage in reversed(self._task.superstep.stages):
+            run = StageRun(
+                stage,
+                self._components,
+                cells,
+                self._make_writer,
+                self._task.settings.max_bundle_elements,
+            )
+            self._stages.insert(0, run)
+            for port in stage.reads:
+                self._bind_reader(run, port.transform_id, port.channel)
+
+    def _bind_reader(self, run: StageRun, transform_id: str, index: int) -> None:
+        channel = self._task.channels[index]
+        self._readers[index] = (run, transform_id)
+        if channel.groups:
+            windowing = self._windowing(channel)
+            self._groupers[index] = make_grouper(
+                self._coder(index), windowing, grouping_of(windowing),
+                self._task.settings.group_memory_bytes,
+            )
+        else:
+            self._decoders[index] = self._coder(index).get_impl().decode_from_stream
+
+    def _take(self, row: SuperTuple) -> None:
+        grouper = self._groupers.get(row.channel)
+        if grouper is not None:
+            grouper.add(row.kind, row.count, row.payload)
+            return
+        if row.kind != PayloadKind.ROWS:
+            msg = f"channel {row.channel} was sent a payload of kind {row.kind}"
+            raise TransportError(msg)
+        run, transform_id = self._readers[row.channel]
+        run.push_rows(transform_id, row.count, row.payload, self._decoders[row.channel])
+
+    def _close(self, run: StageRun, number: int) -> None:
+        for port in run.stage.reads:
+            channel = self._task.channels[port.channel]
+            grouper = self._groupers.pop(port.channel, None)
+            if grouper is not None:
+                run.push_from(port.transform_id, grouper.emit)
+            elif channel.source_ref == "impulse" and self._owns(port.channel):
+                run.push(port.transform_id, [GlobalWindows.windowed_value(b"")])
+        run.close_input()
+        self._send(
+            SuperTuple(
+                self._shard % self._task.shards, Rank.REPORT, REPORT_CHANNEL, PayloadKind.REPORT,
+                number, 1, 0, 0, run.metrics(),
+            )
+        )
+
+    def _owns(self, index: int) -> bool:
+        """Whether an impulse fires here: on one shard only, another one for each source."""
+        return index % self._task.shards == self._shard
+
+    def _teardown(self) -> None:
+        for run in self._stages:
+            run.teardown()
+
+    def _coder(self, index: int) -> Any:
+        return self._context.coders.get_by_id(self._task.channels[index].coder_id)
+
+    def _windowing(self, channel: Channel) -> Any:
+        return self._context.windowing_strategies.get_by_id(channel.windowing_id)
+
+    def _make_writer(self, op: ShardWrite) -> Writer:
+        writers = [self._channel_writer(index) for index in op.channels]
+        return writers[0] if len(writers) == 1 else Fanout(writers)
+
+    def _channel_writer(self, index: int) -> Writer:
+        channel, settings = self._task.channels[index], self._task.settings
+        coder, shards = self._coder(index), self._task.shards
+        if channel.groups:
+            local = channel.kind is ChannelKind.LOCAL
+            return GroupWriter(
+                index,
+                coder,
+                self._grouping(channel),
+                self._take if local else self._send,
+                shards=shards,
+                super_tuple_bytes=settings.super_tuple_bytes,
+                fixed_shard=self._shard if local else None,
+            )
+        if channel.kind is ChannelKind.LOCAL:
+            run, transform_id = self._readers[index]
+            return LocalWriter(lambda elements: run.push(transform_id, elements))
+        side = channel.kind is ChannelKind.BROADCAST
+        keyed = channel.kind is ChannelKind.KEYED
+        return RowWriter(
+            index,
+            coder,
+            self._send,
+            shards=shards,
+            first_shard=self._shard,
+            super_tuple_bytes=settings.super_tuple_bytes,
+            rank=Rank.SIDE_INPUT if side else Rank.DATA,
+            shard_of=ShardOf(coder.wrapped_value_coder.key_coder(), shards) if keyed else None,
+            copy_to_all=side,
+        )
+
+    def _grouping(self, channel: Channel) -> Grouping:
+        return grouping_of(self._windowing(channel))

@@ -1,0 +1,106 @@
+"""Keeps grouped values on disk when they outgrow memory, and reads them back group by group.
+
+Takes (group name, chunks of encoded values), gives the groups in name order, each as a re-iterable
+sequence that reads its chunks when asked. Knows bytes only; the caller encodes and decodes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import struct
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import IO, Any, NamedTuple
+from zlib import crc32
+
+from apache_beam.coders import observable
+
+from headrace.errors import TransportError
+
+_HEAD = struct.Struct("<IIII")  # name bytes, values, chunk bytes, checksum of the chunk
+
+#: Values per chunk: one chunk is decoded at a time, so this bounds memory while iterating.
+CHUNK_VALUES = 4_096
+
+
+class Chunk(NamedTuple):
+    """Where some values of one group lie."""
+
+    file: IO[bytes]
+    offset: int
+    size: int
+    count: int
+    checksum: int
+
+    def load(self) -> bytes:
+        """Read the chunk; damaged bytes are never handed on."""
+        data = os.pread(self.file.fileno(), self.size, self.offset)
+        if len(data) != self.size or crc32(data) != self.checksum:
+            msg = f"spilled values at byte {self.offset} are damaged; is the local disk full?"
+            raise TransportError(msg)
+        return data
+
+
+class SpillRuns:
+    """Sorted runs in anonymous temporary files; the system frees them when the task ends."""
+
+    def __init__(self) -> None:
+        self._runs: list[IO[bytes]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def write(self, groups: Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]) -> None:
+        """Write one run; `groups` come in name order, each with its (count, bytes) chunks."""
+        file = tempfile.TemporaryFile(prefix="headrace-spill-")  # noqa: SIM115 (lives on)
+        for name, chunks in groups:
+            for count, data in chunks:
+                file.write(_HEAD.pack(len(name), count, len(data), crc32(data)))
+                file.write(name)
+                file.write(data)
+        file.flush()
+        self._runs.append(file)
+
+    def groups(self) -> Iterator[tuple[bytes, list[Chunk]]]:
+        """Merge all runs: each group once, with all its chunks."""
+        merged = heapq.merge(*(self._scan(run) for run in self._runs), key=itemgetter(0))
+        for name, pairs in groupby(merged, key=itemgetter(0)):
+            yield name, [chunk for _, chunk in pairs]
+
+    @staticmethod
+    def _scan(run: IO[bytes]) -> Iterator[tuple[bytes, Chunk]]:
+        with os.fdopen(os.dup(run.fileno()), "rb") as file:
+            end = os.fstat(run.fileno()).st_size
+            offset = 0
+            while offset < end:
+                head = os.pread(file.fileno(), _HEAD.size, offset)
+                name_size, count, size, checksum = _HEAD.unpack(head)
+                name = os.pread(file.fileno(), name_size, offset + _HEAD.size)
+                offset += _HEAD.size + name_size
+                yield name, Chunk(run, offset, size, count, checksum)
+                offset += size
+
+
+class SpilledValues(observable.ObservableMixin):  # type: ignore[misc]
+    """The values of one group, read from disk each time they are iterated.
+
+    Observable, so that Beam's size estimate listens to what passes instead of reading it all.
+    """
+
+    def __init__(self, chunks: list[Chunk], decode: Callable[[bytes], Iterable[Any]]) -> None:
+        super().__init__()
+        self._chunks = chunks
+        self._decode = decode
+
+    def __iter__(self) -> Iterator[Any]:
+        for chunk in self._chunks:
+            yield from self._decode(chunk.load())
+
+    def __len__(self) -> int:
+        return sum(chunk.count for chunk in self._chunks)
+
+    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
+        return list, (list(self),)

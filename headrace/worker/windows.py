@@ -1,0 +1,32 @@
+"""Decides which way a grouping is computed, from its windowing strategy.
+
+Takes Beam's windowing strategy, gives the path and what the path needs. Holds no elements.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from apache_beam.transforms import trigger, window
+
+
+class Grouping(Enum):
+    """How a GroupByKey is computed at the end of a bounded input."""
+
+    GLOBAL = "global"  # one global window, default trigger: windows need not travel at all
+    INTERVALS = "intervals"  # non-merging interval windows, default trigger, end of window
+    GENERAL = "general"  # anything else: Beam's trigger driver, key by key
+
+
+def grouping_of(windowing: Any) -> Grouping:
+    """Pick the cheapest path that gives the panes Beam's trigger driver would give."""
+    if windowing.is_default():
+        return Grouping.GLOBAL
+    fires_once = (
+        isinstance(windowing.triggerfn, trigger.DefaultTrigger)
+        and windowing.timestamp_combiner == window.TimestampCombiner.OUTPUT_AT_EOW
+    )
+    fn = windowing.windowfn
+    plain_intervals = type(fn) in (window.FixedWindows, window.SlidingWindows)
+    return Grouping.INTERVALS if fires_once and plain_intervals else Grouping.GENERAL
