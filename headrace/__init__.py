@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from headrace.plan.traits import traits
 
 if TYPE_CHECKING:
+    from headrace import io
     from headrace.runner import HeadraceOptions, SparkRunner
 
 __version__ = "0.1.0"
-__all__ = ["HeadraceOptions", "SparkRunner", "__version__", "traits"]
+__all__ = ["HeadraceOptions", "SparkRunner", "__version__", "io", "traits"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the runner when it is first asked for: workers must not pull in pyspark."""
+    """Import runner and `io` when they are first asked for: workers must not pull in pyspark."""
     if name in ("SparkRunner", "HeadraceOptions"):
         from headrace import runner
 
         return getattr(runner, name)
+    if name == "io":
+        return importlib.import_module("headrace.io")
     msg = f"module 'headrace' has no attribute {name!r}"
     raise AttributeError(msg)

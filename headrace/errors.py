@@ -26,6 +26,14 @@ class OptionError(HeadraceError, ValueError):
     """A pipeline option has a value outside its domain."""
 
 
+class ColumnTypeError(HeadraceError, TypeError):
+    """A column of a DataFrame and the elements of a pipeline do not fit; names the column."""
+
+
+class ResultError(HeadraceError, RuntimeError):
+    """A result is asked for that is not there yet, or no longer."""
+
+
 class PackagingError(HeadraceError):
     """User code, or a file it needs, cannot be brought to the executors."""
 

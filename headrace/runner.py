@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import logging
+import tempfile
 import threading
 import uuid
+from pathlib import Path
 from typing import Any
 
-from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
+from apache_beam.internal import pickler
+from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions, TypeOptions
+from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
@@ -16,8 +20,10 @@ from apache_beam.transforms import environments
 
 from headrace.compiler.compile import compile_pipeline
 from headrace.engine.batch import Outcome, run_batch
+from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.session import Place, find_place
-from headrace.errors import OptionError
+from headrace.errors import OptionError, PackagingError
+from headrace.io.frames import Frames, frames_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 
@@ -25,11 +31,19 @@ _LOG = logging.getLogger(__name__)
 
 
 def _positive(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 1:
         msg = f"{text} is not a whole number of 1 or more"
         raise argparse.ArgumentTypeError(msg)
     return value
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        msg = f"{text} is not a whole number"
+        raise argparse.ArgumentTypeError(msg) from None
 
 
 class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
@@ -53,7 +67,7 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "Default: 65536.",
         )
         parser.add_argument(
-            "--max_bundle_elements", type=int, default=0,
+            "--max_bundle_elements", type=_whole, default=0,
             help="End a bundle after about this many elements, so that finish_bundle is called "
             "more often. Default: 0, one bundle per stage and shard.",
         )
@@ -96,17 +110,27 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
                 not options.view_as(TypeOptions).allow_non_deterministic_key_coders
             )
         )
-        proto = pipeline.to_runner_api(
-            default_environment=environments.EmbeddedPythonEnvironment.default()
-        )
-        return self.run_proto(proto, options)
+        try:
+            proto = pipeline.to_runner_api(
+                default_environment=environments.EmbeddedPythonEnvironment.default()
+            )
+        except Exception as failure:
+            pipeline.visit(_UnpicklableFinder(failure))
+            raise
+        return self.run_proto(proto, options, frames_of(pipeline))
 
-    def run_proto(self, proto: Any, options: Any) -> HeadraceResult:
-        """Run a portable pipeline."""
+    def run_proto(
+        self, proto: Any, options: Any, frames: Frames | None = None
+    ) -> HeadraceResult:
+        """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
+        frames = frames or Frames()
         known = options.view_as(HeadraceOptions)
         # Compile once before Spark starts: what cannot run is refused at no cost.
         compile_pipeline(proto, shards=known.shards or 1, drain=self._drain)
-        place = find_place(self._spark, known.spark_master)
+        needs, session = _needs(options), _main_session(options)
+        check_files(needs)
+        place = find_place(self._spark or frames.session(), known.spark_master)
+        provide(needs, place.parent.sparkContext)
         plan = compile_pipeline(
             proto, shards=known.shards or place.parallelism, name=_name(options),
             drain=self._drain,
@@ -116,10 +140,33 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             max_bundle_elements=known.max_bundle_elements,
             group_memory_bytes=known.group_memory_mb << 20,
             log_level=logging.getLogger().getEffectiveLevel(),
+            pickle_library=options.view_as(SetupOptions).pickle_library,
+            main_session=session,
         )
-        result = HeadraceResult(plan, place, settings, known.progress)
+        result = HeadraceResult(plan, place, settings, known.progress, frames)
         result.start()
         return result
+
+
+class _UnpicklableFinder(PipelineVisitor):  # type: ignore[misc]
+    """Finds the step whose function cannot be pickled; Beam's own error does not name it."""
+
+    def __init__(self, failure: Exception) -> None:
+        self._failure = failure
+
+    def visit_transform(self, transform_node: Any) -> None:
+        fn = getattr(transform_node.transform, "fn", None)
+        if fn is None:
+            return
+        try:
+            pickler.dumps(fn)
+        except Exception as reason:
+            msg = (
+                f"{transform_node.full_label}: its {type(fn).__name__} cannot be pickled and so "
+                f"not be sent to the workers: {reason}. Make what cannot be pickled (connections, "
+                "open files, generators) in the DoFn's setup method, not in its constructor"
+            )
+            raise PackagingError(msg) from self._failure
 
 
 def _name(options: Any) -> str:
@@ -128,11 +175,51 @@ def _name(options: Any) -> str:
     return options.view_as(GoogleCloudOptions).job_name or "pipeline"
 
 
+def _needs(options: Any) -> Needs:
+    asked = options.view_as(SetupOptions)
+    return Needs(
+        setup_file=asked.setup_file,
+        requirements_file=asked.requirements_file,
+        extra_packages=tuple(asked.extra_packages or ()),
+    )
+
+
+def _main_session(options: Any) -> bytes:
+    """Give Beam's session file: what `__main__` registered, and with dill also what it holds."""
+    asked = options.view_as(SetupOptions)
+    try:
+        pickler.set_library(asked.pickle_library)
+    except ImportError as missing:
+        msg = (
+            f"--pickle_library={asked.pickle_library}: dill is not installed. Install "
+            "apache-beam[dill] here and in the executors' Python, or leave the option out: the "
+            "default, cloudpickle, needs no main session for functions defined in a script"
+        )
+        raise PackagingError(msg) from missing
+    if not asked.save_main_session:
+        return b""
+    with tempfile.TemporaryDirectory(prefix="headrace-session-") as folder:
+        path = Path(folder) / "session"
+        try:
+            pickler.dump_session(str(path))
+        except Exception as failure:
+            msg = (
+                "--save_main_session: the main module cannot be pickled: "
+                f"{type(failure).__name__}: {failure}. Move what cannot be pickled into a function "
+                "or a module of its own, or leave the option out"
+            )
+            raise PackagingError(msg) from failure
+        return path.read_bytes() if path.exists() else b""
+
+
 class HeadraceResult(PipelineResult):  # type: ignore[misc]
     """A running or finished pipeline."""
 
-    def __init__(self, plan: Plan, place: Place, settings: Settings, progress: str) -> None:
+    def __init__(
+        self, plan: Plan, place: Place, settings: Settings, progress: str, frames: Frames
+    ) -> None:
         super().__init__(PipelineState.STARTING)
+        self._frames = frames
         self.plan = plan
         self._place = place
         self._settings = settings
@@ -157,7 +244,7 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
             with watching(self._place, self._group, self.plan, self._progress):
                 self._outcome = run_batch(
                     self.plan, self._place, self._settings, self._group,
-                    f"headrace: {self.plan.name}",
+                    f"headrace: {self.plan.name}", self._frames,
                 )
             self._state = PipelineState.DONE
         except BaseException as failure:  # noqa: BLE001 (raised again where the user waits)
@@ -200,6 +287,14 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
     def monitoring_metrics(self) -> FnApiMetrics:
         """Give all metrics, the runner's own too."""
         return FnApiMetrics(self._outcome.monitoring_infos, user_metrics_only=False)
+
+    @property
+    def _monitoring_infos_by_stage(self) -> dict[str, list[Any]]:
+        """What Beam's local runner keeps under this name, and tools built for it read.
+
+        The empty name stands for the pipeline as a whole, of which nothing is measured.
+        """
+        return {"": [], **self._outcome.monitoring_infos}
 
     def monitoring_infos(self) -> list[Any]:
         """Give Beam's monitoring infos, as portable runners do."""

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.spark_session import spark  # noqa: F401 (a fixture, for every test that asks for it)
+
 # Spark starts its workers with the `python3` of PATH unless told otherwise, and that one may have
 # another version and no Beam.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -6,14 +6,18 @@ and the calls whose answer differs from run to run. Calls are followed into Pyth
 depth. Never runs the code it reads.
 
 Blind spots, accepted: an object reached through a fresh container (`list(self.x)[0]`) counts as
-fresh itself, and elements may be changed in place, which Beam forbids anyway.
+fresh itself; operators (`a + b`, `a[b]`) of the user's own types are taken for harmless; elements
+may be changed in place, which Beam forbids anyway.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import logging
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -30,6 +34,7 @@ from headrace.compiler.code_known import (
     dice,
 )
 from headrace.compiler.code_names import (
+    IMMUTABLE_TYPES,
     MISSING,
     Names,
     is_immutable,
@@ -45,6 +50,7 @@ _MOST_FUNCTIONS = 40
 
 _HARMLESS_TYPES = (logging.Logger, logging.LoggerAdapter, re.Pattern)
 _CONTAINERS = (list, dict, set, bytearray)
+_DUNDER_WRITES = frozenset({"__setattr__", "__delattr__", "__setitem__", "__delitem__"})
 
 
 @dataclass(slots=True)
@@ -77,6 +83,8 @@ def effects_of(function: object, owner: object | None = None) -> Effects:
     if isinstance(function, FunctionType):
         return _follow(Names(function, owner), frozenset(), budget, depth=0)
     found = Effects()
+    if not callable(function):
+        return Effects(doubts=["its code was not found"])
     _call_object(found, function, "it", line=0, shared=frozenset(), budget=budget, depth=0)
     return found
 
@@ -121,8 +129,10 @@ def _call_object(
     `shared` names the parameters that are bound to shared objects.
     """
     where = f" in line {line}" if line else ""
-    while hasattr(target, "func") and type(target).__name__ == "partial":
+    while isinstance(target, functools.partial):
         target = target.func
+    if type(target).__name__ == "_lru_cache_wrapper":
+        target = getattr(target, "__wrapped__", target)  # a cache changes when, not what
     if isinstance(target, MethodType):
         owner = target.__self__
         target = target.__func__
@@ -138,14 +148,15 @@ def _call_object(
     if isinstance(target, type):
         _construct(found, target, spelling, line=line, budget=budget, depth=depth)
         return False
-    known = is_standard(module) or module.split(".")[0] in STATELESS_PACKAGES
-    if isinstance(target, BuiltinFunctionType) and not known:
-        held = getattr(target, "__self__", None)
+    held = getattr(target, "__self__", None)
+    if isinstance(target, BuiltinFunctionType) and not isinstance(held, ModuleType | type(None)):
         if isinstance(held, _CONTAINERS) and name in MUTATING_METHODS:
             found.writes.append(f"changes a {type(held).__name__} through {name}(){where}")
             return False
-        if isinstance(held, (*_CONTAINERS, str, bytes, int, float, tuple, dict)):
+        if isinstance(held, (*_CONTAINERS, *IMMUTABLE_TYPES, tuple)):
             return False
+    known = is_standard(module) or module.split(".")[0] in STATELESS_PACKAGES
+    known = known and owner is None  # a method of a shared object is read, wherever it is from
     if known or type(target).__name__ in {"method_descriptor", "wrapper_descriptor"}:
         return name not in FRESH_RESULTS and bool(shared)
     if isinstance(target, FunctionType):
@@ -238,9 +249,7 @@ class _Reader:
                 return value is MISSING or not is_immutable(value)
             case ast.Attribute(value=base):
                 if not self._shared(base):
-                    # A module is no shared object itself, but what hangs on it may be.
-                    if not isinstance(self._names.value(base), ModuleType | type):
-                        return False
+                    return False
                 value = self._names.value(node)
                 return value is MISSING or not is_immutable(value)
             case ast.Subscript(value=base) | ast.Starred(value=base) | ast.Await(value=base):
@@ -262,8 +271,10 @@ class _Reader:
         if isinstance(func, ast.Name) and func.id in FRESH_RESULTS:
             return False
         target = self._names.value(func)
+        if target is type:
+            return True  # a class outlives every call
         if isinstance(target, type):
-            return False
+            return any(self._shared(a) for a in args)  # the new object may hold what it was given
         if isinstance(target, FunctionType) and not is_standard(module_of(target)):
             if module_of(target).split(".")[0] not in STATELESS_PACKAGES:
                 scratch = _Budget(functions=self._budget.functions)
@@ -292,8 +303,22 @@ class _Reader:
                 self._rebinds("enclosing", [n for n in names if n in free], node.lineno)
             case ast.Call():
                 self._call(node)
+            case ast.Attribute(attr=attr, value=ast.Name(id=name)) if name == self._names.self_name:
+                self._property(attr, node.lineno)
+            case ast.Subscript(value=base) if type(self._names.value(base)) is defaultdict:
+                self._write("may add to", base)
             case _:
                 pass
+
+    def _property(self, attr: str, line: int) -> None:
+        """Reading a property runs code."""
+        try:
+            found = inspect.getattr_static(type(self._names.owner), attr)
+        except AttributeError:
+            return
+        if isinstance(found, property) and isinstance(found.fget, FunctionType):
+            first = frozenset(found.fget.__code__.co_varnames[:1])
+            self._follow_call(found.fget, f"self.{attr}", line, first, owner=self._names.owner)
 
     def _write(self, verb: str, target: ast.expr) -> None:
         self.found.writes.append(f"{verb} {spelled(target)} in line {target.lineno}")
@@ -341,7 +366,8 @@ class _Reader:
             self.found.doubts.append(f"calls {spelling} in line {line}, which was not found")
             return
         dotted = f"{module_of(target)}.{getattr(target, '__name__', '')}"
-        if dotted in MUTATING_FUNCTIONS and call.args and self._shared(call.args[0]):
+        mutates = dotted in MUTATING_FUNCTIONS or getattr(target, "__name__", "") in _DUNDER_WRITES
+        if mutates and call.args and self._shared(call.args[0]):
             self.found.writes.append(f"changes {spelled(call.args[0])} in line {line}")
             return
         shared = self._shared_params(call, target, skip=0)
@@ -359,6 +385,7 @@ class _Reader:
         dotted = f"{module_of(type(base))}.{name}"
         if dice(dotted):
             self.found.dice.append(f"{dice(dotted)} in line {line}")
+            self._write("changes", func.value)  # a generator of random numbers moves on
             return
         if isinstance(target, FunctionType):
             shared = self._shared_params(call, target, skip=1)
@@ -370,6 +397,11 @@ class _Reader:
             self._write("changes", func.value)
         elif target is not MISSING and self._is_held(base, name):
             self._follow_call(target, spelled(func), line, frozenset())
+        elif name == "get" and base is MISSING:
+            # A dict made in setup, a queue, a service: only an argument tells the first apart.
+            self.found.dice.append(f"calls {spelled(func)} in line {line}, whose answer may change")
+            if not call.args:
+                self._write("changes", func.value)
         elif name not in READING_METHODS and not is_immutable(base):
             doubt = f"calls {spelled(func)} in line {line}, whose effects are not known"
             self.found.doubts.append(doubt)
@@ -420,6 +452,8 @@ class _Reader:
             any_shared = any(self._shared(a) for a in call.args)
             return frozenset({"*"}) if any_shared else frozenset()
         params = code.co_varnames[skip : code.co_argcount]
+        if any(isinstance(a, ast.Starred) and self._shared(a) for a in call.args):
+            return frozenset(params)
         found = {p for p, a in zip(params, call.args, strict=False) if self._shared(a)}
         found |= {k.arg for k in call.keywords if k.arg is not None and self._shared(k.value)}
         return frozenset(found)

@@ -93,7 +93,7 @@ def is_immutable(value: object) -> bool:
     """Whether nothing can be changed through this value."""
     if isinstance(value, tuple):
         return all(is_immutable(item) for item in value)
-    return isinstance(value, IMMUTABLE_TYPES) or isinstance(value, type | ModuleType | FunctionType)
+    return isinstance(value, IMMUTABLE_TYPES)
 
 
 def module_of(value: object) -> str:

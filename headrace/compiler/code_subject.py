@@ -82,7 +82,9 @@ def wrapped_callable(dofn: object) -> object | None:
 def subject_of(dofn: object) -> Subject:
     """What runs for each element of a DoFn."""
     if not isinstance(dofn, CallableWrapperDoFn):
-        return Subject(_method(dofn, "process"), dofn, Takes.ELEMENT, Emits.ITEMS)
+        replaced = hasattr(dofn, "__dict__") and "process" in vars(dofn)
+        process = None if replaced else _method(dofn, "process")  # replaced: calls are not followed
+        return Subject(process, dofn, Takes.ELEMENT, Emits.ITEMS)
     fn = vars(dofn).get("_fn")
     takes, emits = Takes.ELEMENT, Emits.ITEMS
     if isinstance(fn, FunctionType) and fn.__code__ in _wrappers():

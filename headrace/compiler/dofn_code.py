@@ -50,10 +50,12 @@ _OPENNESS = (
 
 def dofn_traits(dofn: object) -> Traits:
     """What the code of a DoFn shows, overruled by what its author declared."""
+    declared: Declaration | None = None
     try:
+        declared = _declaration(dofn)
         found = _read(dofn)
     except Exception as e:  # odd code must cost precision, never the pipeline
-        _LOGGER.debug("analysis of %r gave up", dofn, exc_info=True)
+        _LOGGER.debug("the analysis gave up on a DoFn", exc_info=True)
         reason = f"the analysis gave up on its code ({type(e).__name__})"
         found = Traits(
             state_reason=reason,
@@ -61,7 +63,6 @@ def dofn_traits(dofn: object) -> Traits:
             forwarding_reason=reason,
             determinism_reason=reason,
         )
-    declared = _declaration(dofn)
     return found if declared is None else found.declared(declared)
 
 
@@ -79,7 +80,7 @@ def _declaration(dofn: object) -> Declaration | None:
 
 def _read(dofn: object) -> Traits:
     subject = subject_of(dofn)
-    effects = effects_of(subject.function, subject.owner)
+    effects = Effects() if _is_beams_tool(subject) else effects_of(subject.function, subject.owner)
     selectivity, selectivity_reason = _selectivity(subject)
     forwarding, forwarding_reason = _forwarding(subject)
     for name, method in lifecycle(dofn):
@@ -118,6 +119,12 @@ def _read(dofn: object) -> Traits:
         determinism=determinism,
         determinism_reason=determinism_reason,
     )
+
+
+def _is_beams_tool(subject: Subject) -> bool:
+    """Whether the callable is a method of Beam's own, such as a coder's: it caches, at the most."""
+    owner = subject.owner
+    return type(owner).__module__.startswith("apache_beam.") and not isinstance(owner, beam.DoFn)
 
 
 def _state(effects: Effects) -> tuple[State, str]:

@@ -13,6 +13,7 @@ from typing import Any
 from apache_beam.portability import common_urns
 from apache_beam.runners.portability.fn_api_runner import translations
 
+from headrace.compiler.passes.place_frames import FRAME_URNS, place_frames
 from headrace.compiler.passes.root_stateful import root_stateful
 from headrace.compiler.passes.spread_reshuffles import RESHUFFLE_URNS, spread_reshuffles
 
@@ -21,7 +22,7 @@ Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
 #: What the runner itself performs; Beam's fusion must not put these inside a stage.
 RUNNER_URNS = frozenset(
     {common_urns.primitives.FLATTEN.urn, common_urns.primitives.GROUP_BY_KEY.urn}
-) | RESHUFFLE_URNS
+) | RESHUFFLE_URNS | FRAME_URNS
 
 
 def passes(at_home: Collection[str]) -> tuple[Pass, ...]:
@@ -34,6 +35,7 @@ def passes(at_home: Collection[str]) -> tuple[Pass, ...]:
         translations.expand_sdf,
         root_stateful(at_home),
         spread_reshuffles,
+        place_frames,
         translations.expand_gbk,
         translations.fix_flatten_coders,
         translations.sink_flattens,

@@ -19,6 +19,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.utils import proto_utils
 
+from headrace.compiler.passes.place_frames import FRAME_BUFFER, OUTPUT_BUFFER
 from headrace.compiler.passes.root_stateful import is_stateful
 from headrace.compiler.passes.spread_reshuffles import SPREAD_BUFFER
 from headrace.errors import PlanError
@@ -101,6 +102,8 @@ def _needs(node: _Node, context: Any, home: set[str]) -> dict[str, tuple[Channel
         ]
         if buffer == translations.IMPULSE_BUFFER.decode():
             needs[buffer] = (ChannelKind.SOURCE, "an impulse starts the stage")
+        elif kind == FRAME_BUFFER:
+            needs[buffer] = (ChannelKind.SOURCE, "the rows of a DataFrame start the stage")
         elif kind == "group" and buffer in home:
             needs[buffer] = (ChannelKind.LOCAL, "the key was forwarded unchanged: exchange elided")
         elif kind == "group":
@@ -134,6 +137,9 @@ def _assign_depths(
         for _, buffer, _, _ in node.sides:
             depth = max([depth, *(w.depth + 1 for w in writers[buffer])])
         node.depth = depth
+        if depth and any(b.startswith(f"{FRAME_BUFFER}:") for _, b in node.reads):
+            msg = f"stage {node.name} reads a DataFrame in superstep {depth}, not in the first"
+            raise PlanError(msg)
     impulse = translations.IMPULSE_BUFFER.decode()
     for node in nodes:
         if node.sides or any(b != impulse for _, b in node.reads):
@@ -171,6 +177,7 @@ class _Joiner:
             for transform_id, buffer in node.reads:
                 self._join_read(node, transform_id, buffer, writers[buffer])
         self._join_sides(writers)
+        self._join_outputs(writers)
         depth = max((n.depth for n in self._nodes), default=0)
         return Schedule(
             supersteps=tuple(
@@ -193,7 +200,7 @@ class _Joiner:
                 kind=ChannelKind.SOURCE, sources=[], targets=[node], label=transform_id,
                 reason=reason, coder_id=read_coder,
                 ports=((self._reads, node, transform_id),),
-                source_ref="impulse" if kind is ChannelKind.SOURCE else "",
+                source_ref="" if kind is not ChannelKind.SOURCE else buffer,
             )
             return
         grouping = buffer.startswith("group:")
@@ -254,6 +261,20 @@ class _Joiner:
                     SideInput(
                         transform_id=transform_id, tag=tag, channel=index, access_pattern=pattern
                     )
+                )
+
+    def _join_outputs(self, writers: Mapping[str, list[tuple[_Node, str]]]) -> None:
+        for buffer, sources in sorted(writers.items()):
+            kind, _, name = buffer.partition(":")
+            if kind == OUTPUT_BUFFER:
+                self._add(
+                    kind=ChannelKind.OUTPUT,
+                    sources=[w for w, _ in sources],
+                    targets=[],
+                    label=name,
+                    reason="the elements leave the plan as rows of a DataFrame",
+                    coder_id=self._coder_of_write(*sources[0]),
+                    ports=tuple((self._writes, w, t) for w, t in sources),
                 )
 
     def _add(

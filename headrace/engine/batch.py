@@ -6,16 +6,19 @@ the tasks, so one epoch is enough.
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.engine.failures import translate
+from headrace.engine.failures import class_of, translate
 from headrace.engine.launch import launch
 from headrace.engine.metrics import merge, parse
+from headrace.engine.outputs import Outputs
 from headrace.engine.session import Place
+from headrace.io.frames import Frames
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 from headrace.worker.findings import LOG_NUMBER
@@ -31,12 +34,27 @@ class Outcome:
     monitoring_infos: dict[str, list[Any]] = field(default_factory=dict)  # by stage name
 
 
-def run_batch(plan: Plan, place: Place, settings: Settings, group: str, title: str) -> Outcome:
-    """Run the plan to its end; raise what the user's code raised."""
+def run_batch(
+    plan: Plan, place: Place, settings: Settings, group: str, title: str, frames: Frames
+) -> Outcome:
+    """Run the plan to its end, then write; raise what the user's code raised."""
     context = place.parent.sparkContext
     context.setJobGroup(group, title, interruptOnCancel=False)
+    outputs = Outputs(plan, frames, place.parent)
     try:
-        frame = launch(plan, place.session, settings)
+        outcome = _run(plan, place, settings, frames, outputs)
+        outputs.deliver()
+    finally:
+        outputs.close()
+    return outcome
+
+
+def _run(
+    plan: Plan, place: Place, settings: Settings, frames: Frames, outputs: Outputs
+) -> Outcome:
+    try:
+        launched = launch(plan, place.session, settings, frames.sources, outputs.schemas)
+        frame = outputs.keep(launched)
         rows = frame.where(f"channel = {REPORT_CHANNEL}").select("seq", "payload").collect()
     except Exception as error:
         found = translate(error)
@@ -60,12 +78,10 @@ def gather(plan: Plan, reports: list[tuple[int, bytes]]) -> Outcome:
 
 def replay(payload: bytes) -> None:
     """Log on the driver what was logged on a worker."""
-    import builtins
-    import json
-
     for entry in json.loads(payload):
         if entry["kind"] == "warning":
-            category = getattr(builtins, entry["category"], UserWarning)
+            found = class_of(entry["module"], entry["category"])
+            category = found if found and issubclass(found, Warning) else UserWarning
             warnings.warn_explicit(entry["message"], category, entry["path"], entry["line"])
             continue
         logger = logging.getLogger(entry["name"])

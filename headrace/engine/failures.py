@@ -13,10 +13,11 @@ import json
 import re
 from typing import Any
 
-from headrace.errors import WorkerLostError
+from headrace.errors import PackagingError, WorkerLostError
 from headrace.worker.failures import MARK
 
 _MARKED = re.compile(re.escape(MARK) + r"([A-Za-z0-9+/=]+)")
+_NO_HEADRACE = "ModuleNotFoundError: No module named 'headrace"
 _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly", "crashed", "exitcode")
 
 
@@ -34,10 +35,18 @@ class RemoteTraceback(Exception):
 def translate(error: BaseException) -> BaseException:
     """Find the user's exception in what Spark threw."""
     text = _text(error)
-    found = _MARKED.search(text)
-    if found is not None:
-        facts = json.loads(base64.b64decode(found.group(1)))
-        return _rebuild(facts)
+    for found in _MARKED.finditer(text):
+        facts = _facts(found.group(1))
+        if facts is not None:
+            return _rebuild(facts)
+    if _NO_HEADRACE in text:
+        absent = PackagingError(
+            "the Python of the executors cannot import headrace. Install headrace there in the "
+            "version of the driver, or point PYSPARK_PYTHON at a Python that has it, before the "
+            "session starts."
+        )
+        absent.__cause__ = error
+        return absent
     if any(sign in text for sign in _LOST):
         lost = WorkerLostError(
             "a Python worker died and Spark gave the task up. Usual causes: out of memory (lower "
@@ -47,6 +56,15 @@ def translate(error: BaseException) -> BaseException:
         lost.__cause__ = error
         return lost
     return error
+
+
+def _facts(encoded: str) -> dict[str, Any] | None:
+    """Read what a task wrote after the mark; None if it is a user's text that looks like it."""
+    try:
+        facts = json.loads(base64.b64decode(encoded, validate=True))
+    except ValueError:
+        return None
+    return facts if isinstance(facts, dict) and {"classes", "trace"} <= facts.keys() else None
 
 
 def _text(error: BaseException) -> str:
@@ -64,25 +82,49 @@ def _text(error: BaseException) -> str:
 
 
 def _rebuild(facts: dict[str, Any]) -> BaseException:
-    cls = _class_of(facts["module"], facts["name"])
-    message = facts["message"]
-    error: BaseException
-    if cls is None:
-        error = RuntimeError(f"{facts['module']}.{facts['name']}: {message}")
-    else:
-        try:
-            error = cls.__new__(cls)
-            error.args = (message,)
-            str(error)
-        except Exception:  # noqa: BLE001 (a class that needs more than a message)
-            error = RuntimeError(f"{facts['name']}: {message}")
+    error = _instance(facts)
     error.__cause__ = RemoteTraceback(facts["trace"])
-    if hasattr(error, "add_note"):
-        error.add_note(str(error.__cause__))
     return error
 
 
-def _class_of(module: str, name: str) -> type[BaseException] | None:
+def _instance(facts: dict[str, Any]) -> BaseException:
+    """An exception of the user's class, or of its nearest base that the driver has."""
+    module, name = facts["classes"][0]
+    text = facts["text"]
+    for owner, known in facts["classes"]:
+        cls = class_of(owner, known)
+        if cls is None:
+            continue
+        if not issubclass(cls, Exception):
+            # SystemExit and its like would end the driver's program, not just the pipeline.
+            break
+        if (owner, known) == (module, name) and facts["args"] is not None:
+            same = _attempt(cls, tuple(facts["args"]))
+            if same is not None and str(same) == text:
+                return same
+        shown = type(name.rpartition(".")[2], (cls,), {
+            "__module__": module, "__qualname__": name, "__str__": lambda _: text,
+        })
+        close = _attempt(shown, None)
+        if close is not None:
+            close.args = (text,)
+            return close
+    short = name.rpartition(".")[2]
+    return RuntimeError(f"{short}: {text}" if text else short)
+
+
+def _attempt(cls: type[BaseException], args: tuple[Any, ...] | None) -> BaseException | None:
+    """Build one as unpickling would, or past its constructor if `args` is None."""
+    try:
+        error = cls.__new__(cls) if args is None else cls(*args)
+        str(error)
+    except Exception:  # noqa: BLE001 (a constructor of the user's may do anything)
+        return None
+    return error
+
+
+def class_of(module: str, name: str) -> type[BaseException] | None:
+    """Find an exception class by its name; None if it is not to be had here."""
     try:
         owner: Any = builtins if module == "builtins" else importlib.import_module(module)
         for part in name.split("."):

@@ -5,16 +5,22 @@ Takes a plan and a session, gives a lazy DataFrame whose rows are the reports. S
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
+from headrace.errors import PlanError
+from headrace.plan.ids import StageId
 from headrace.plan.settings import Settings
-from headrace.plan.supersteps import ChannelKind, Plan
-from headrace.worker.entry import SuperstepTask, run_superstep
+from headrace.plan.supersteps import Channel, ChannelKind, Plan
+from headrace.worker.entry import SuperstepTask, read_output, run_superstep
 from headrace.worker.frames import SPARK_SCHEMA
 
 #: Depth given to channels that no stage reads: past the last superstep.
 NO_READER = 1 << 30
+#: How a channel's `source_ref` begins when a DataFrame feeds it; the transform's name follows.
+FRAME_PREFIX = "frame:"
 
 
 def tasks_of(plan: Plan, settings: Settings) -> list[SuperstepTask]:
@@ -39,17 +45,107 @@ def tasks_of(plan: Plan, settings: Settings) -> list[SuperstepTask]:
     ]
 
 
-def launch(plan: Plan, session: Any, settings: Settings) -> Any:
-    """Build the chain of supersteps."""
-    tasks = tasks_of(plan, settings)
-    frame = session.range(0, plan.shards, 1, plan.shards)
-    frame = frame.mapInArrow(on_shard(tasks[0]), SPARK_SCHEMA)
+def launch(
+    plan: Plan,
+    session: Any,
+    settings: Settings,
+    sources: Mapping[str, Any] = MappingProxyType({}),
+    schemas: Mapping[int, bytes] = MappingProxyType({}),
+) -> Any:
+    """Build the chain of supersteps.
+
+    Args:
+        plan: what to run.
+        session: where to run it.
+        settings: limits for the tasks.
+        sources: the DataFrames that the plan reads, by the names of their transforms.
+        schemas: for each output channel, its Arrow schema.
+    """
+    tasks = [replace(task, schemas=tuple(schemas.items())) for task in tasks_of(plan, settings)]
+    frame = _first(plan, session, tasks[0], sources)
     for task in tasks[1:]:
         frame = frame.repartitionById(plan.shards, "shard")
         if _has_side_inputs(plan, task):
             frame = frame.sortWithinPartitions("rank")
         frame = frame.mapInArrow(on_shard(task), SPARK_SCHEMA)
     return frame
+
+
+def _first(
+    plan: Plan, session: Any, task: SuperstepTask, sources: Mapping[str, Any]
+) -> Any:
+    """Build superstep 0: on a partition per shard, and on the partitions of every DataFrame.
+
+    Each part runs only the stages that its source feeds. A partition of a DataFrame is no shard, so
+    impulses fire in the first part alone.
+    """
+    here = {stage.stage_id for stage in task.superstep.stages}
+    starts = [
+        (index, channel)
+        for index, channel in enumerate(plan.channels)
+        if channel.kind is ChannelKind.SOURCE and here.issuperset(channel.target_stages)
+    ]
+    fed = [(index, c) for index, c in starts if c.source_ref.startswith(FRAME_PREFIX)]
+    reached = {index: _reached(plan, channel) for index, channel in fed}
+    others = here.difference(*reached.values()).union(
+        *(_reached(plan, c) for _, c in starts if not c.source_ref.startswith(FRAME_PREFIX))
+    )
+    if others or not fed:
+        frame = session.range(0, plan.shards, 1, plan.shards)
+        frame = frame.mapInArrow(on_shard(_only(task, others)), SPARK_SCHEMA)
+    else:
+        frame = no_rows(session)  # the leftmost frame of a union decides on the session
+    for index, channel in fed:
+        name = channel.source_ref.removeprefix(FRAME_PREFIX)
+        if name not in sources:
+            msg = f"{name}: its DataFrame is not at hand; run the pipeline, not its proto"
+            raise PlanError(msg)
+        part = replace(_only(task, reached[index]), source=index)
+        frame = frame.union(sources[name].mapInArrow(on_shard(part), SPARK_SCHEMA))
+    return frame
+
+
+def no_rows(session: Any) -> Any:
+    """Give a frame of no super tuples. Spark's optimiser takes it out of a union again."""
+    return session.range(1).where("false").selectExpr(
+        "0 AS shard", "0 AS rank", "0 AS channel", "0 AS kind", "0L AS seq", "0L AS count",
+        "0L AS min_ts", "0L AS max_ts", "X'' AS payload",
+    )
+
+
+def _reached(plan: Plan, source: Channel) -> set[StageId]:
+    """The stages that a source feeds within its own superstep."""
+    found: set[StageId] = set()
+    waiting = list(source.target_stages)
+    while waiting:
+        stage_id = waiting.pop()
+        if stage_id in found:
+            continue
+        found.add(stage_id)
+        for channel in plan.channels:
+            if channel.kind is ChannelKind.LOCAL and stage_id in channel.source_stages:
+                waiting.extend(channel.target_stages)
+    return found
+
+
+def _only(task: SuperstepTask, wanted: Container[StageId]) -> SuperstepTask:
+    pairs = zip(task.superstep.stages, task.stage_numbers, strict=True)
+    kept = [(stage, number) for stage, number in pairs if stage.stage_id in wanted]
+    return replace(
+        task,
+        superstep=replace(task.superstep, stages=tuple(stage for stage, _ in kept)),
+        stage_numbers=tuple(number for _, number in kept),
+    )
+
+
+def output_frame(session: Any, rows: Any, channel: int, columns: Any, schema: bytes) -> Any:
+    """Give what was sent to an output channel, as a DataFrame of the given session."""
+    mine = no_rows(session).union(rows.where(f"channel = {channel}"))
+
+    def read(batches: Iterable[Any]) -> Iterator[Any]:
+        return read_output(schema, batches)
+
+    return mine.mapInArrow(read, columns)
 
 
 def _has_side_inputs(plan: Plan, task: SuperstepTask) -> bool:
@@ -73,8 +169,8 @@ def on_shard(task: SuperstepTask) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
 
 def _read(task: SuperstepTask, batches: Iterable[Any]) -> Iterable[Any]:
-    """The first superstep is fed row numbers, which mean nothing; drain them."""
-    if task.superstep.index:
+    """The first superstep is fed row numbers, which mean nothing, or the rows of a DataFrame."""
+    if task.superstep.index or task.source is not None:
         return batches
     return _drain(batches)
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from headrace.engine.archives import own_package
+from headrace.engine.probe import check_executors, is_local
 from headrace.errors import SessionError
 
 _LOG = logging.getLogger(__name__)
@@ -23,7 +28,8 @@ _LOG = logging.getLogger(__name__)
 #: SQL settings of our child session; each would break or slow the plan otherwise.
 CHILD_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",  # partition id must stay shard id
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "256",  # a row is 64 KiB and more
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",  # for the rows of DataFrames
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",  # a row of ours is 64 KiB and more
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
@@ -33,8 +39,6 @@ OWN_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-Xss16m",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -43,6 +47,8 @@ OWN_SETTINGS = {
     "spark.log.level": "ERROR",
 }
 
+#: Where a driver of ours listens unless SPARK_LOCAL_IP says otherwise.
+LOOPBACK = "127.0.0.1"
 MINIMUM_JAVA = 17
 
 
@@ -61,7 +67,7 @@ def find_place(spark: Any | None, master: str | None) -> Place:
     parent = spark or SparkSession.getActiveSession()
     owned = parent is None
     if parent is None:
-        parent = start_session(master or "local[*]")
+        parent = start_session(master)
     elif master is not None and spark is None:
         running = parent.sparkContext.master
         if running != master:
@@ -71,7 +77,13 @@ def find_place(spark: Any | None, master: str | None) -> Place:
             )
     for advice in check_session(parent):
         _LOG.warning("%s", advice)
+    if not is_local(parent.sparkContext.master):
+        check_executors(parent.sparkContext)
     child = parent.newSession()
+    # A DataFrame read by the pipeline is planned here and must mean what it means there.
+    for name, value in parent.conf.getAll.items():
+        if child.conf.isModifiable(name):
+            child.conf.set(name, value)
     for name, value in CHILD_SETTINGS.items():
         child.conf.set(name, value)
     return Place(
@@ -126,13 +138,54 @@ def _java_major(text: str) -> int:
     return int(digits or 0)
 
 
-def start_session(master: str) -> Any:
-    """Start a session of our own, with the settings that suit us best."""
+def start_session(master: str | None = None) -> Any:
+    """Start a session of our own, with the settings that suit us best.
+
+    Under spark-submit what was submitted wins, the master too unless one is given here.
+    """
     java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName("headrace")
-    for name, value in OWN_SETTINGS.items():
+    given = submitted()
+    master = master or given.get("spark.master", "local[*]")
+    if master.startswith("local-cluster"):
+        # Its master and workers live in our JVM and take their address from here alone.
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    builder = SparkSession.builder.master(master).appName(given.get("spark.app.name", "headrace"))
+    for name, value in settings_for(master, given).items():
         builder = builder.config(name, value)
-    if not master.startswith("local"):
-        builder = builder.config("spark.driver.host", os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"))
     return builder.getOrCreate()
+
+
+def submitted() -> dict[str, str]:
+    """Give the settings this process was submitted with; none if it was not."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001 (reads no settings before the JVM is known)
+    return dict(SparkConf().getAll())
+
+
+def settings_for(master: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Give the settings of a session of ours, without those that are given already."""
+    address = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
+    settings = {
+        **OWN_SETTINGS, "spark.driver.bindAddress": address, "spark.driver.host": address,
+    }  # fmt: skip
+    settings = {name: value for name, value in settings.items() if name not in given}
+    if is_local(master):
+        return settings
+    # The daemon module is imported before Spark puts a job's own files on the path, so headrace
+    # goes by the executors' environment: as a file in their working folder, named relative to it.
+    archive = own_package()
+    for name, value, mark in (
+        ("spark.files", str(archive), ","),
+        ("spark.executorEnv.PYTHONPATH", archive.name, os.pathsep),
+    ):
+        settings[name] = mark.join(part for part in (value, given.get(name)) if part)
+    host = re.match(r"spark://([^:/,]+)", master)
+    told = settings.get("spark.driver.host", "")
+    if host and told == LOOPBACK and host.group(1) not in (LOOPBACK, "localhost"):
+        _LOG.warning(
+            "the driver listens on %s only, which executors on other machines cannot reach. Set "
+            "SPARK_LOCAL_IP to this machine's address in the network of %s.", LOOPBACK, master,
+        )
+    return settings

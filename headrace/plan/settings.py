@@ -13,3 +13,5 @@ class Settings:
     max_bundle_elements: int = 0  # 0: one bundle per stage and shard
     group_memory_bytes: int = 384 << 20  # grouped values a task keeps before they go to disk
     log_level: int = 30  # user log records below this level stay on the worker
+    pickle_library: str = "default"  # Beam's name for what pickled the user's functions
+    main_session: bytes = b""  # Beam's session file; empty: the pipeline asked for none

@@ -7,12 +7,14 @@ a writer that the task provides. Both are registered under headrace's own URNs.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 from typing import Any
 
-from apache_beam.coders.coder_impl import create_InputStream
+from apache_beam.internal import pickler
+from apache_beam.portability import common_urns
 from apache_beam.runners import common
-from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.runners.worker import bundle_processor, operation_specs, operations
+
+from headrace.worker.steps import step_of
 
 STAGE_READ_URN = "headrace:stage_read:v1"
 SHARD_WRITE_URN = "headrace:shard_write:v1"
@@ -21,31 +23,28 @@ SHARD_WRITE_URN = "headrace:shard_write:v1"
 class StageRead(bundle_processor.DataInputOperation):  # type: ignore[misc]
     """Where elements enter a stage."""
 
-    def receive(self) -> Callable[[Any], None]:
-        """Give the function that takes one windowed value."""
-        return self.receivers[0].receive  # type: ignore[no-any-return]
-
-    def push(self, elements: Iterable[Any]) -> None:
-        """Take windowed values."""
-        receive = self.receivers[0].receive
-        for element in elements:
-            receive(element)
-
-    def push_rows(self, payload: bytes, decode: Callable[[Any, bool], Any]) -> None:
-        """Take encoded windowed values."""
-        receive = self.receivers[0].receive
-        stream = create_InputStream(payload)
-        while stream.size() > 0:
-            receive(decode(stream, True))
-
 
 class ShardWrite(operations.Operation):  # type: ignore[misc]
-    """Where elements leave a stage. The task sets `process` to its writer's."""
+    """Where elements leave a stage. The task gives it its writer."""
 
     def __init__(self, name: Any, channels: list[int], factory: Any, coder: Any) -> None:
         super().__init__(name, None, factory.counter_factory, factory.state_sampler)
         self.channels = channels
         self.windowed_coder = coder
+        self.writer: Any = None
+
+    def bind(self, writer: Any) -> None:
+        """Send everything to this writer."""
+        self.writer = writer
+        self.process = writer.process  # found on the instance first: one call less per element
+
+
+class SimpleDo(operations.DoOperation):  # type: ignore[misc]
+    """A ParDo that a lane may run: Beam's operation plus the function inside its DoFn."""
+
+    step: Any = None
+    window_fn: Any = None
+    tag = "None"
 
 
 def _read(factory: Any, transform_id: str, proto: Any, payload: bytes, consumers: Any) -> Any:
@@ -72,5 +71,64 @@ def _write(factory: Any, transform_id: str, proto: Any, payload: bytes, consumer
     )
 
 
+class Shared:
+    """Pickles to a reference, so that several unpicklings give one and the same DoFn."""
+
+    table: dict[int, Any] = {}  # noqa: RUF012 (emptied when the stage is built)
+
+    def __init__(self, info: Any) -> None:
+        self._token = id(info)
+        Shared.table[self._token] = info
+
+    def __reduce__(self) -> Any:
+        return _fetch, (self._token,)
+
+
+def _fetch(token: int) -> Any:
+    return Shared.table[token]
+
+
+_FACTORY = bundle_processor.BeamTransformFactory
+_PAR_DO = common_urns.primitives.PAR_DO.urn
+_beam_par_do, _par_do_payload = _FACTORY._known_urns[_PAR_DO]  # noqa: SLF001 (no public reader)
+
+
+def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers: Any) -> Any:
+    """Build Beam's ParDo; a simple one keeps hold of its DoFn for the lanes."""
+    op = _beam_par_do(factory, transform_id, proto, payload, consumers)
+    wants_more = (
+        payload.side_inputs
+        or payload.state_specs
+        or payload.timer_family_specs
+        or payload.restriction_coder_id
+        or payload.requests_finalization
+    )
+    if wants_more or len(proto.outputs) != 1:
+        return op
+    info = pickler.loads(op.spec.serialized_fn)
+    step = step_of(*info[:3])
+    if step is None:
+        return op
+    spec = operation_specs.WorkerDoFn(
+        serialized_fn=pickler.dumps(Shared(info)),
+        output_tags=op.spec.output_tags,
+        input=None,
+        side_inputs=None,
+        output_coders=op.spec.output_coders,
+    )
+    simple = SimpleDo(
+        op.name_context, spec, factory.counter_factory, factory.state_sampler, [], None
+    )
+    # The sampler knows the first operation's states under this name: counters go to its container.
+    simple.metrics_container = op.metrics_container
+    simple.step = step
+    simple.window_fn = getattr(info[4], "windowfn", info[4])
+    simple.tag = op.spec.output_tags[0]
+    return factory.augment_oldstyle_op(
+        simple, proto.unique_name, consumers, op.spec.output_tags
+    )
+
+
+_FACTORY.register_urn(_PAR_DO, _par_do_payload)(_par_do)
 bundle_processor.BeamTransformFactory.register_urn(STAGE_READ_URN, bytes)(_read)
 bundle_processor.BeamTransformFactory.register_urn(SHARD_WRITE_URN, bytes)(_write)

@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Channel, Superstep
+from headrace.worker.columns import decode
 from headrace.worker.failures import report_failure
 from headrace.worker.frames import SuperTuple, from_batch, to_batch
+from headrace.worker.main_session import load_main_session
 from headrace.worker.shard import ShardRun
 
 #: Super tuples waiting to be shipped; bounds the memory between the stages and Spark.
@@ -40,6 +42,8 @@ class SuperstepTask:
     shards: int
     settings: Settings
     stage_numbers: tuple[int, ...]  # for each stage of the superstep, its place in the plan
+    schemas: tuple[tuple[int, bytes], ...] = ()  # for each output channel, its Arrow schema
+    source: int | None = None  # the channel that a DataFrame feeds; None: super tuples come in
 
 
 class Stopped(BaseException):
@@ -109,14 +113,25 @@ def run_superstep(
         raise outbox.failure
 
 
+def read_output(schema: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the columns that lie in the payloads of super tuples."""
+    columns = pa.ipc.read_schema(pa.py_buffer(schema))
+    return decode(columns, (batch.column("payload") for batch in batches))
+
+
 def _work(
     task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch], outbox: Outbox
 ) -> None:
     collecting = gc.isenabled()
     gc.disable()  # worth 20 %: elements are short-lived and acyclic; a guard below bounds the rest
     try:
-        rows: Any = (row for batch in batches for row in from_batch(batch))
-        ShardRun(task, shard, outbox.send).run(rows)
+        load_main_session(task.settings.main_session, task.settings.pickle_library)
+        run = ShardRun(task, shard, outbox.send)
+        if task.source is not None:
+            run.run_frame(task.source, batches)
+        else:
+            rows: Any = (row for batch in batches for row in from_batch(batch))
+            run.run(rows)
     except Stopped:
         return
     except BaseException as failure:  # noqa: BLE001 (carried to Spark's thread and raised there)

@@ -82,7 +82,8 @@ class Findings(logging.Handler):
         self._keep(
             {
                 "kind": "warning",
-                "category": category.__name__,
+                "module": category.__module__,
+                "category": category.__qualname__,
                 "message": str(message),
                 "path": filename,
                 "line": lineno,

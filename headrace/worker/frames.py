@@ -13,13 +13,14 @@ import pyarrow as pa
 
 
 class PayloadKind(IntEnum):
-    """What the bytes of a super tuple are. A new kind (columns, say) gets the next number."""
+    """What the bytes of a super tuple are. A new kind gets the next number."""
 
     ROWS = 0  # windowed values, one after the other, by the channel's coder
     KEYED_ROWS = 1  # encoded key, then the windowed value without its key, one after the other
     GROUPED = 2  # primitive keys, and for each the list of its primitive values
     GROUPED_WINDOWED = 3  # the same, once per set of windows
     REPORT = 4  # metrics and other findings of a task, for the driver
+    COLUMNS = 5  # one Arrow record batch without its schema
 
 
 class Rank(IntEnum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, islice
 from typing import Any
 
 from apache_beam import coders
@@ -19,6 +20,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
 from headrace.errors import TransportError
+from headrace.worker.batches import Meta
 from headrace.worker.frames import PayloadKind
 from headrace.worker.primitives import FAITHFUL, scalar_types, tuple_check
 from headrace.worker.spill import CHUNK_VALUES, SpilledValues, SpillRuns
@@ -26,12 +28,14 @@ from headrace.worker.windows import Grouping
 
 #: What a small Python object costs beside its encoded bytes; used to bound memory, not to measure.
 OBJECT_BYTES = 56
+#: Groups handed to the stage at once: few, as one group may be large.
+GROUPS_AT_ONCE = 256
 
 ONLY_PANE = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
 #: Beam's trigger driver does not call the pane of a default trigger the last: late ones may follow.
 ON_TIME_PANE = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
 
-Receive = Callable[[Any], None]
+Push = Callable[[list[Any], Meta], None]
 
 coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(SpilledValues)
 
@@ -84,13 +88,13 @@ class Grouper:
             self._runs.write(self._drain())
             self._used = 0
 
-    def emit(self, receive: Receive) -> None:
-        """Hand every group to `receive`, once."""
+    def emit(self, push: Push) -> None:
+        """Hand every group to `push`, once, in batches."""
         if self._runs:
             self._runs.write(self._drain())
-            self._emit_spilled(receive)
+            self._emit_spilled(push)
         else:
-            self._emit_memory(receive)
+            self._emit_memory(push)
 
     def _add_rows(self, payload: bytes) -> None:
         stream = create_InputStream(payload)
@@ -139,10 +143,10 @@ class Grouper:
         """Give all groups in name order and forget them."""
         raise NotImplementedError
 
-    def _emit_memory(self, receive: Receive) -> None:
+    def _emit_memory(self, push: Push) -> None:
         raise NotImplementedError
 
-    def _emit_spilled(self, receive: Receive) -> None:
+    def _emit_spilled(self, push: Push) -> None:
         raise NotImplementedError
 
 
@@ -168,7 +172,7 @@ class GlobalGrouper(Grouper):
         super().__init__(windowed_coder, windowing, memory_bytes)
         self._table: dict[Any, list[Any]] = {}
         window = GlobalWindow()
-        self._pane = WindowedValue(None, window.max_timestamp(), (window,), ONLY_PANE).with_value
+        self._pane = WindowedValue(None, window.max_timestamp(), (window,), ONLY_PANE)
 
     def _add_row(self, encoded_key: bytes, element: Any) -> None:
         self._table.setdefault(self._dict_key(encoded_key), []).append(element.value)
@@ -189,17 +193,29 @@ class GlobalGrouper(Grouper):
         for name, key in named:
             yield name, self._encode_values(self._table.pop(key))
 
-    def _emit_memory(self, receive: Receive) -> None:
-        pane, table = self._pane, self._table
+    def _emit_memory(self, push: Push) -> None:
         real = self._real
-        while table:
-            key, values = table.popitem()
-            receive(pane((real(key), values)))
+        pairs = ((real(key), values) for key, values in _taken(self._table))
+        _in_batches(pairs, self._pane, push)
 
-    def _emit_spilled(self, receive: Receive) -> None:
-        for name, chunks in self._runs.groups():
-            key = self._key_impl.decode(name)
-            receive(self._pane((key, SpilledValues(chunks, self._decode_values))))
+    def _emit_spilled(self, push: Push) -> None:
+        decode = self._key_impl.decode
+        pairs = (
+            (decode(name), SpilledValues(chunks, self._decode_values))
+            for name, chunks in self._runs.groups()
+        )
+        _in_batches(pairs, self._pane, push)
+
+
+def _taken(table: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """Empty a table while reading it, so that groups are freed as soon as they are used."""
+    while table:
+        yield table.popitem()
+
+
+def _in_batches(groups: Iterator[Any], meta: Meta, push: Push) -> None:
+    while batch := list(islice(groups, GROUPS_AT_ONCE)):
+        push(batch, meta)
 
 
 class IntervalGrouper(Grouper):
@@ -244,25 +260,24 @@ class IntervalGrouper(Grouper):
             yield name, self._encode_values(self._tables[span].pop(key))
         self._tables.clear()
 
-    def _pane(self, span: tuple[int, int]) -> Callable[[Any], Any]:
+    def _pane(self, span: tuple[int, int]) -> Meta:
         window = IntervalWindow(Timestamp(micros=span[0]), Timestamp(micros=span[1]))
-        template = WindowedValue(None, window.max_timestamp(), (window,), ON_TIME_PANE)
-        return template.with_value  # type: ignore[no-any-return]
+        return WindowedValue(None, window.max_timestamp(), (window,), ON_TIME_PANE)
 
-    def _emit_memory(self, receive: Receive) -> None:
+    def _emit_memory(self, push: Push) -> None:
         real = self._real
         for span in sorted(self._tables, key=lambda s: (s[1], s[0])):
-            pane = self._pane(span)
-            for key, values in self._tables.pop(span).items():
-                receive(pane((real(key), values)))
+            pairs = ((real(key), values) for key, values in _taken(self._tables.pop(span)))
+            _in_batches(pairs, self._pane(span), push)
 
-    def _emit_spilled(self, receive: Receive) -> None:
-        last, pane = None, self._pane((0, 1))
-        for name, chunks in self._runs.groups():
-            span, key = _span_of(name), self._key_impl.decode(name[_SPAN_BYTES:])
-            if span != last:
-                last, pane = span, self._pane(span)
-            receive(pane((key, SpilledValues(chunks, self._decode_values))))
+    def _emit_spilled(self, push: Push) -> None:
+        decode = self._key_impl.decode
+        for span, named in groupby(self._runs.groups(), key=lambda group: _span_of(group[0])):
+            pairs = (
+                (decode(name[_SPAN_BYTES:]), SpilledValues(chunks, self._decode_values))
+                for name, chunks in named
+            )
+            _in_batches(pairs, self._pane(span), push)
 
 
 class GeneralGrouper(Grouper):
@@ -293,20 +308,20 @@ class GeneralGrouper(Grouper):
         while stream.size() > 0:
             yield self._windowed_impl.decode_from_stream(stream, True)
 
-    def _emit_memory(self, receive: Receive) -> None:
+    def _emit_memory(self, push: Push) -> None:
         while self._table:
             name, elements = self._table.popitem()
-            self._fire(name, elements, receive)
+            self._fire(name, elements, push)
 
-    def _emit_spilled(self, receive: Receive) -> None:
+    def _emit_spilled(self, push: Push) -> None:
         for name, chunks in self._runs.groups():
             elements = list(SpilledValues(chunks, self._decode_elements))
-            self._fire(name, elements, receive)
+            self._fire(name, elements, push)
 
-    def _fire(self, name: bytes, elements: list[Any], receive: Receive) -> None:
+    def _fire(self, name: bytes, elements: list[Any], push: Push) -> None:
         key = self._key_impl.decode(name)
         for pane in self._driver.process_entire_key(key, elements):
-            receive(pane)
+            push([pane.value], pane)
 
 
 _SPAN_BYTES = 16

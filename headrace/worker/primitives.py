@@ -66,6 +66,11 @@ def tuple_check(coder: Any, allowed: frozenset[type]) -> Callable[[tuple[Any, ..
     return None
 
 
+def list_check(coder: Any) -> bool:
+    """Whether this coder gives a list of plain values back as it came."""
+    return isinstance(unwrap(coder), _ANY_CODERS)
+
+
 def int_shard(key: int, shards: int) -> int:
     """Give the shard of an integer key: a multiplicative hash, since neighbours are common."""
     return (((key * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF) >> 32) % shards

@@ -6,17 +6,22 @@ end closes the stages in their order. Side inputs arrive before the data (see `f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners import pipeline_context
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.errors import TransportError
 from headrace.plan.supersteps import Channel, ChannelKind
+from headrace.worker.batches import BATCH_VALUES
 from headrace.worker.bind import ShardWrite
 from headrace.worker.cells import Cells
+from headrace.worker.columns import ColumnWriter, RowReader
 from headrace.worker.findings import Findings
 from headrace.worker.frames import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
 from headrace.worker.grouping import Grouper, make_grouper
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
     from headrace.worker.entry import SuperstepTask
 
 Send = Callable[[SuperTuple], None]
+
+_LOG = logging.getLogger(__name__)
 
 
 class ShardRun:
@@ -50,16 +57,32 @@ class ShardRun:
 
     def run(self, rows: Iterable[SuperTuple]) -> None:
         """Run to the end of the input."""
+        self._run(lambda: self._take_rows(rows))
+
+    def run_frame(self, source: int, batches: Iterable[Any]) -> None:
+        """Run on the Arrow batches of one partition of a DataFrame."""
+        self._run(lambda: self._take_frame(source, batches))
+
+    def _run(self, take: Callable[[], None]) -> None:
         with Findings(self._task.settings.log_level) as findings:
             try:
-                self._run(rows)
+                self._build()
+                take()
+                self._finish()
             finally:
                 self._teardown()
             for row in findings.rows():
                 self._send(row)
 
-    def _run(self, rows: Iterable[SuperTuple]) -> None:
-        self._build()
+    def _take_frame(self, source: int, batches: Iterable[Any]) -> None:
+        run, transform_id = self._readers[source]
+        reader = RowReader(self._coder(source))
+        most = min(BATCH_VALUES, self._task.settings.max_bundle_elements or BATCH_VALUES)
+        for batch in batches:
+            for rows in reader.read(batch, most):
+                run.push(transform_id, rows, reader.meta)
+
+    def _take_rows(self, rows: Iterable[SuperTuple]) -> None:
         depths, here = self._task.depths, self._task.superstep.index
         for row in rows:
             if row.channel == REPORT_CHANNEL or depths[row.channel] > here:
@@ -68,6 +91,8 @@ class ShardRun:
                 self._sides[row.channel].add_rows(row.payload)
             else:
                 self._take(row)
+
+    def _finish(self) -> None:
         for stage, number in zip(self._stages, self._task.stage_numbers, strict=True):
             self._close(stage, number)
         for stage in self._stages:
@@ -113,16 +138,16 @@ class ShardRun:
             msg = f"channel {row.channel} was sent a payload of kind {row.kind}"
             raise TransportError(msg)
         run, transform_id = self._readers[row.channel]
-        run.push_rows(transform_id, row.count, row.payload, self._decoders[row.channel])
+        run.push_rows(transform_id, row.payload, self._decoders[row.channel])
 
     def _close(self, run: StageRun, number: int) -> None:
         for port in run.stage.reads:
             channel = self._task.channels[port.channel]
             grouper = self._groupers.pop(port.channel, None)
             if grouper is not None:
-                run.push_from(port.transform_id, grouper.emit)
+                grouper.emit(partial(run.push, port.transform_id))
             elif channel.source_ref == "impulse" and self._owns(port.channel):
-                run.push(port.transform_id, [GlobalWindows.windowed_value(b"")])
+                run.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
         run.close_input()
         self._send(
             SuperTuple(
@@ -137,7 +162,10 @@ class ShardRun:
 
     def _teardown(self) -> None:
         for run in self._stages:
-            run.teardown()
+            try:
+                run.teardown()
+            except Exception:  # noqa: BLE001 (must not hide an earlier failure, nor undo a result)
+                _LOG.warning("teardown failed in stage %s", run.stage.name, exc_info=True)
 
     def _coder(self, index: int) -> Any:
         return self._context.coders.get_by_id(self._task.channels[index].coder_id)
@@ -152,6 +180,15 @@ class ShardRun:
     def _channel_writer(self, index: int) -> Writer:
         channel, settings = self._task.channels[index], self._task.settings
         coder, shards = self._coder(index), self._task.shards
+        if channel.kind is ChannelKind.OUTPUT:
+            return ColumnWriter(
+                index,
+                channel.label,
+                pa.ipc.read_schema(pa.py_buffer(dict(self._task.schemas)[index])),
+                self._send,
+                shard=self._shard % shards,
+                super_tuple_bytes=settings.super_tuple_bytes,
+            )
         if channel.groups:
             local = channel.kind is ChannelKind.LOCAL
             return GroupWriter(
@@ -165,7 +202,7 @@ class ShardRun:
             )
         if channel.kind is ChannelKind.LOCAL:
             run, transform_id = self._readers[index]
-            return LocalWriter(lambda elements: run.push(transform_id, elements))
+            return LocalWriter(partial(run.push, transform_id))
         side = channel.kind is ChannelKind.BROADCAST
         keyed = channel.kind is ChannelKind.KEYED
         return RowWriter(

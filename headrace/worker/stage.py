@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, statesampler
 from apache_beam.utils import proto_utils
 
 from headrace.plan.supersteps import Stage
-from headrace.worker.bind import ShardWrite, StageRead
+from headrace.worker.batches import BATCH_VALUES, Meta, batch_of
+from headrace.worker.bind import ShardWrite, Shared
 from headrace.worker.cells import Cells
+from headrace.worker.route import Route
 from headrace.worker.timers import TimerQueue
 from headrace.worker.writers import Writer
 
@@ -51,6 +54,7 @@ class StageRun:
         self._in_bundle = 0
         self._bundles = 0
         self._residuals: list[tuple[float, Any, bytes]] = []
+        self._kept_infos: list[Any] = []
         self.factory = bundle_processor.BeamTransformFactory(
             frozenset(), descriptor, None, None, self._sampler, cells, None
         )
@@ -58,8 +62,11 @@ class StageRun:
         for op in self._ops.values():
             if isinstance(op, ShardWrite):
                 writer = make_writer(op)
-                op.process = writer.process
+                op.bind(writer)
                 self._writers.append(writer)
+        Shared.table.clear()
+        self._route = Route(descriptor, self._ops, self.factory.context)
+        self._stateful: list[str] = []
         self._bind_timers(descriptor)
 
     def _bind_timers(self, descriptor: Any) -> None:
@@ -69,6 +76,8 @@ class StageRun:
             payload = proto_utils.parse_Bytes(
                 proto.spec.payload, beam_runner_api_pb2.ParDoPayload
             )
+            if payload.state_specs:
+                self._stateful.append(transform_id)
             for family, spec in payload.timer_family_specs.items():
                 timer_coder = self.factory.get_coder(spec.timer_family_coder_id)
                 key_impl = timer_coder._get_component_coders()[0].get_impl()  # noqa: SLF001
@@ -88,50 +97,29 @@ class StageRun:
         finally:
             statesampler.set_current_tracker(before)
 
-    def read(self, transform_id: str) -> StageRead:
-        """Give the operation through which a channel enters."""
-        op = self._ops[transform_id]
-        assert isinstance(op, StageRead)
-        return op
-
-    def push(self, transform_id: str, elements: list[Any]) -> None:
-        """Process windowed values."""
+    def push(self, transform_id: str, values: list[Any], meta: Meta) -> None:
+        """Process a batch."""
         with self._active():
             self._begin()
-            self.read(transform_id).push(elements)
-            self._count(len(elements))
+            self._route.entries[transform_id](values, meta)
+            self._in_bundle += len(values)
+            if self._limit is not None and self._in_bundle >= self._limit:
+                self._end()
 
-    def push_rows(self, transform_id: str, count: int, payload: bytes, decode: Any) -> None:
+    def push_rows(self, transform_id: str, payload: bytes, decode: Any) -> None:
         """Process encoded windowed values."""
-        with self._active():
-            self._begin()
-            self.read(transform_id).push_rows(payload, decode)
-            self._count(count)
-
-    def push_from(self, transform_id: str, emit: Callable[[Callable[[Any], None]], None]) -> None:
-        """Process what `emit` hands to the function it is given."""
-        with self._active():
-            self._begin()
-            receive = self.read(transform_id).receive()
-            if self._limit is None:
-                emit(receive)
-                return
-
-            def bounded(element: Any) -> None:
-                self._begin()
-                receive(element)
-                self._count(1)
-
-            emit(bounded)
-
-    def _count(self, elements: int) -> None:
-        self._in_bundle += elements
-        if self._limit is not None and self._in_bundle >= self._limit:
-            self._end()
+        stream = create_InputStream(payload)
+        room = min(BATCH_VALUES, self._limit or BATCH_VALUES)
+        while stream.size() > 0:
+            found: list[Any] = []
+            while stream.size() > 0 and len(found) < room:
+                found.append(decode(stream, True))
+            self.push(transform_id, *batch_of(found))
 
     def _begin(self) -> None:
         if self._context is not None:
             return
+        self.finalize()
         self._bundles += 1
         self._context = bundle_processor.ExecutionContext(
             instruction_id=f"{self.stage.stage_id}-{self._bundles}"
@@ -144,14 +132,24 @@ class StageRun:
     def _end(self) -> None:
         if self._context is None:
             return
-        for op in self._ops.values():
+        for transform_id, op in self._ops.items():
+            self._route.before_finish(transform_id)
             op.finish()
+        self._forget_written_state()
         now = time.monotonic()
         for op, residual in self._context.delayed_applications:
             application = self._processor.delayed_bundle_application(op, residual)
             delay = application.requested_time_delay.ToTimedelta().total_seconds()
             self._residuals.append((now + delay, op, application.application.element))
         self._context = None
+
+    def _forget_written_state(self) -> None:
+        """Drop Beam's copy of what a bundle wrote to state: the next would write it once more."""
+        for transform_id in self._stateful:
+            op = self._ops[transform_id]
+            if not op.needs_finalization():  # else its finalisers go with it: see `finalize`
+                self._kept_infos += op.user_monitoring_infos(transform_id).values()
+                op.reset()
 
     def close_input(self) -> None:
         """The input is whole: end the bundle, then run residuals and timers until none is left."""
@@ -190,15 +188,21 @@ class StageRun:
         return True
 
     def finalize(self) -> None:
-        """Run the bundle finalisers that user code registered."""
-        with self._active():
-            if self._processor.requires_finalization():
+        """Run the finalisers that user code registered in bundles that have ended."""
+        if self._bundles and self._processor.requires_finalization():
+            with self._active():
                 self._processor.finalize_bundle()
+            for transform_id, op in self._ops.items():
+                if op.needs_finalization():
+                    # Only a whole reset makes the operation forget its callbacks; it forgets its
+                    # user metrics too, so these are put aside first.
+                    self._kept_infos += op.user_monitoring_infos(transform_id).values()
+                    op.reset()
 
     def metrics(self) -> bytes:
         """Give Beam's monitoring infos of everything this stage did."""
         self._sampler.stop_if_still_running()
-        infos = self._processor.monitoring_infos()
+        infos = [*self._processor.monitoring_infos(), *self._kept_infos]
         response = beam_fn_api_pb2.ProcessBundleResponse(monitoring_infos=infos)
         return bytes(response.SerializeToString())
 

@@ -1,21 +1,30 @@
 """Writes a stage's output into super tuples, one writer per channel.
 
-Takes windowed values, gives super tuples to a `send` function. Every writer has a `process` made for
-its channel when it is built, so that no element asks again what kind of channel it travels on.
+Takes windowed values, one by one or in batches, gives super tuples to a `send` function. What kind of
+channel it is was settled when the writer was built, so no element asks again.
 """
 
 from __future__ import annotations
 
 import marshal
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Protocol
 
 from apache_beam import coders
 from apache_beam.coders.coder_impl import create_OutputStream
 
+from headrace.worker.batches import Columns, Meta, batch_of, elements, pick
 from headrace.worker.frames import MAX_TS, MIN_TS, PayloadKind, Rank, SuperTuple
-from headrace.worker.primitives import FAITHFUL, PLAIN, ShardOf, scalar_types, tuple_check
+from headrace.worker.primitives import (
+    FAITHFUL,
+    PLAIN,
+    ShardOf,
+    list_check,
+    scalar_types,
+    tuple_check,
+)
 from headrace.worker.windows import Grouping
 
 Send = Callable[[SuperTuple], None]
@@ -29,7 +38,11 @@ LOCAL_BATCH_ELEMENTS = 1_000
 class Writer(Protocol):
     """One channel's writer."""
 
-    process: Callable[[Any], None]
+    def process(self, element: Any) -> None:
+        """Take one windowed value."""
+
+    def write(self, values: list[Any], meta: Meta) -> None:
+        """Take a batch."""
 
     def flush(self) -> None:
         """Ship what is held."""
@@ -40,13 +53,16 @@ class Fanout:
 
     def __init__(self, writers: list[Writer]) -> None:
         self._writers = writers
-        targets = [w.process for w in writers]
 
-        def process(element: Any) -> None:
-            for target in targets:
-                target(element)
+    def process(self, element: Any) -> None:
+        """Take one windowed value."""
+        for writer in self._writers:
+            writer.process(element)
 
-        self.process: Callable[[Any], None] = process
+    def write(self, values: list[Any], meta: Meta) -> None:
+        """Take a batch."""
+        for writer in self._writers:
+            writer.write(values, meta)
 
     def flush(self) -> None:
         """Ship what is held."""
@@ -55,25 +71,28 @@ class Fanout:
 
 
 class LocalWriter:
-    """Hands windowed values to a stage of the same superstep, as the objects they are."""
+    """Hands elements to a stage of the same superstep, as the objects they are."""
 
-    def __init__(self, push: Callable[[list[Any]], None]) -> None:
-        held: list[Any] = []
-        append = held.append
+    def __init__(self, push: Callable[[list[Any], Meta], None]) -> None:
+        self._push = push
+        self._held: list[Any] = []
 
-        def process(element: Any) -> None:
-            append(element)
-            if len(held) >= LOCAL_BATCH_ELEMENTS:
-                flush()
+    def process(self, element: Any) -> None:
+        """Take one windowed value."""
+        self._held.append(element)
+        if len(self._held) >= LOCAL_BATCH_ELEMENTS:
+            self.flush()
 
-        def flush() -> None:
-            if held:
-                batch = held[:]
-                held.clear()
-                push(batch)
+    def write(self, values: list[Any], meta: Meta) -> None:
+        """Take a batch."""
+        self.flush()
+        self._push(values, meta)
 
-        self.process: Callable[[Any], None] = process
-        self.flush = flush
+    def flush(self) -> None:
+        """Ship what is held."""
+        if self._held:
+            held, self._held = self._held, []
+            self._push(*batch_of(held))
 
 
 class RowWriter:
@@ -104,10 +123,20 @@ class RowWriter:
         self._counts = [0] * width
         self._min = [MAX_TS] * width
         self._max = [MIN_TS] * width
-        if shard_of is not None:
-            self.process: Callable[[Any], None] = self._keyed(shard_of)
-        else:
-            self.process = self._dealt(first_shard % width, width)
+        self._process = (
+            self._keyed(shard_of) if shard_of is not None
+            else self._dealt(first_shard % width, width)
+        )
+
+    def process(self, element: Any) -> None:
+        """Take one windowed value."""
+        self._process(element)
+
+    def write(self, values: list[Any], meta: Meta) -> None:
+        """Take a batch."""
+        process = self._process
+        for element in elements(values, meta):
+            process(element)
 
     def _dealt(self, first: int, width: int) -> Callable[[Any], None]:
         put = self._put
@@ -203,99 +232,118 @@ class GroupWriter:
         self._build(value_coder)
 
     def _build(self, value_coder: Any) -> None:
-        key_types = scalar_types(self._key_coder) & FAITHFUL
-        key_tuple = tuple_check(self._key_coder, FAITHFUL)
-        value_types = scalar_types(value_coder)
-        value_tuple = tuple_check(value_coder, PLAIN)
-        if self._grouping is Grouping.GENERAL or not (key_types or key_tuple):
-            self.process: Callable[[Any], None] = self._rows
+        self._key_types = scalar_types(self._key_coder) & FAITHFUL
+        self._key_tuple = tuple_check(self._key_coder, FAITHFUL)
+        self._value_types = scalar_types(value_coder)
+        self._value_tuple = tuple_check(value_coder, PLAIN)
+        self._value_list = list_check(value_coder)
+        bulk = bool(self._key_types or self._key_tuple)
+        if self._grouping is Grouping.GENERAL or not bulk:
+            self._write: Callable[[list[Any], Meta], None] = self._write_rows
         elif self._grouping is Grouping.GLOBAL:
-            self.process = self._bulk_global(key_types, key_tuple, value_types, value_tuple)
+            self._table = defaultdict(list)
+            self._write = self._write_global
         else:
-            self.process = self._bulk_windowed(key_types, key_tuple, value_types, value_tuple)
+            self._write = self._write_windowed
 
-    def _bulk_global(
-        self, key_types: Any, key_tuple: Any, value_types: Any, value_tuple: Any
-    ) -> Callable[[Any], None]:
-        table: dict[Any, list[Any]] = defaultdict(list)
-        self._table = table
-        rows, flush = self._rows, self._ship_global
-        held, limit = 0, self._limit
+    def process(self, element: Any) -> None:
+        """Take one windowed value."""
+        self._write([element.value], element)
 
-        def process(element: Any) -> None:
-            nonlocal held, limit
-            key, value = element.value
-            kind = type(key)
-            if not (kind in key_types or (kind is tuple and key_tuple and key_tuple(key))):
-                rows(element)
-                return
-            kind = type(value)
-            if kind in value_types or (kind is tuple and value_tuple and value_tuple(value)):
+    def write(self, values: list[Any], meta: Meta) -> None:
+        """Take a batch."""
+        self._write(values, meta)
+
+    def _write_rows(self, values: list[Any], meta: Meta) -> None:
+        for element in elements(values, meta):
+            self._row(element)
+
+    def _all_plain(self, values: list[Any]) -> Iterable[Any] | None:
+        """Give the batch if every key and value is plain, found out by types alone; else None.
+
+        Lists are copied, as their maker may change them.
+        """
+        try:
+            keys, found = zip(*values, strict=True)
+        except ValueError:
+            return None  # not pairs; the slow path says so
+        if not self._key_types.issuperset(map(type, keys)):
+            only = set(map(type, keys)) == {tuple}
+            if not only or self._key_tuple is None or not all(map(self._key_tuple, keys)):
+                return None
+        kinds = set(map(type, found))
+        if kinds <= self._value_types:
+            return values
+        if kinds == {tuple} and self._value_tuple is not None:
+            return values if all(map(self._value_tuple, found)) else None
+        if kinds == {list} and self._value_list:
+            if PLAIN.issuperset(map(type, chain.from_iterable(found))):
+                return zip(keys, map(list.copy, found), strict=True)
+        return None
+
+    def _plain(self, pair: Any) -> Any:
+        """Give the pair if it may travel in bulk (lists copied, as their maker may change them)."""
+        key, value = pair
+        kind = type(key)
+        if not (
+            kind in self._key_types
+            or (kind is tuple and self._key_tuple is not None and self._key_tuple(key))
+        ):
+            return None
+        kind = type(value)
+        if kind in self._value_types:
+            return pair
+        if kind is tuple and self._value_tuple is not None and self._value_tuple(value):
+            return pair
+        if kind is list and self._value_list and PLAIN.issuperset(map(type, value)):
+            return key, value[:]
+        return None
+
+    def _write_global(self, values: list[Any], meta: Meta) -> None:
+        table = self._table
+        plain_pairs = self._all_plain(values)
+        if plain_pairs is not None:
+            for key, value in plain_pairs:
                 table[key].append(value)
-                held += 1
-                if held >= limit:
-                    limit = flush(held)
-                    held = 0
-            else:
-                rows(element)
+            self._held += len(values)
+        else:
+            for i, pair in enumerate(values):
+                plain = self._plain(pair)
+                if plain is None:
+                    for element in elements([pair], pick(meta, [i])):
+                        self._row(element)
+                else:
+                    table[plain[0]].append(plain[1])
+                    self._held += 1
+        if self._held >= self._limit:
+            self._ship_global()
 
-        def flush_rest() -> None:
-            nonlocal held
-            if held:
-                flush(held)
-                held = 0
+    def _write_windowed(self, values: list[Any], meta: Meta) -> None:
+        every = meta.windows if type(meta) is Columns else None
+        if every is None:
+            table = self._window_table(meta.windows)
+        sure = self._all_plain(values)
+        last: Any = None
+        for i, pair in enumerate(values if sure is None else sure):
+            plain = pair if sure is not None else self._plain(pair)
+            if plain is None:
+                for element in elements([pair], pick(meta, [i])):
+                    self._row(element)
+                continue
+            if every is not None and every[i] is not last:
+                last = every[i]
+                table = self._window_table(last)
+            table[plain[0]].append(plain[1])
+            self._held += 1
+        if self._held >= self._limit:
+            self._ship_windowed()
 
-        self._flush_bulk = flush_rest
-        return process
-
-    def _bulk_windowed(
-        self, key_types: Any, key_tuple: Any, value_types: Any, value_tuple: Any
-    ) -> Callable[[Any], None]:
-        tables: dict[Any, dict[Any, list[Any]]] = {}
-        self._table = tables
-        rows, flush = self._rows, self._ship_windowed
-        held, limit = 0, self._limit
-        last_windows: Any = None
-        last_table: dict[Any, list[Any]] = {}
-
-        def process(element: Any) -> None:
-            nonlocal held, limit, last_windows, last_table
-            key, value = element.value
-            kind = type(key)
-            if not (kind in key_types or (kind is tuple and key_tuple and key_tuple(key))):
-                rows(element)
-                return
-            kind = type(value)
-            if not (kind in value_types or (kind is tuple and value_tuple and value_tuple(value))):
-                rows(element)
-                return
-            windows = element.windows
-            if windows != last_windows:  # runs of equal windows are the rule
-                last_windows = windows
-                windows = tuple(windows)
-                found = tables.get(windows)
-                if found is None:
-                    found = tables[windows] = defaultdict(list)
-                last_table = found
-            last_table[key].append(value)
-            held += 1
-            if held >= limit:
-                limit = flush(held)
-                held = 0
-                last_windows = None
-
-        def flush_rest() -> None:
-            nonlocal held, last_windows
-            if held:
-                flush(held)
-                held = 0
-                last_windows = None
-
-        self._flush_bulk = flush_rest
-        return process
-
-    def _flush_bulk(self) -> None:
-        """Ship the bulk table; replaced when there is one."""
+    def _window_table(self, windows: Any) -> dict[Any, list[Any]]:
+        windows = tuple(windows)
+        found = self._table.get(windows)
+        if found is None:
+            found = self._table[windows] = defaultdict(list)
+        return found  # type: ignore[no-any-return]
 
     def _split(self, table: dict[Any, list[Any]]) -> list[tuple[list[Any], list[Any]]]:
         parts: list[tuple[list[Any], list[Any]]] = [([], []) for _ in range(self._shards)]
@@ -309,7 +357,7 @@ class GroupWriter:
             lists.append(values)
         return parts
 
-    def _ship_global(self, held: int) -> int:
+    def _ship_global(self) -> None:
         total = 0
         for shard, (keys, lists) in enumerate(self._split(self._table)):
             if keys:
@@ -317,9 +365,9 @@ class GroupWriter:
                 total += len(payload)
                 self._emit(shard, PayloadKind.GROUPED, sum(map(len, lists)), payload)
         self._table.clear()
-        return self._next_limit(held, total)
+        self._adapt(total)
 
-    def _ship_windowed(self, held: int) -> int:
+    def _ship_windowed(self) -> None:
         per_shard: list[list[Any]] = [[] for _ in range(self._shards)]
         counts = [0] * self._shards
         for windows, table in self._table.items():
@@ -338,16 +386,17 @@ class GroupWriter:
                 total += len(payload)
                 self._emit(shard, PayloadKind.GROUPED_WINDOWED, counts[shard], payload)
         self._table.clear()
-        return self._next_limit(held, total)
+        self._adapt(total)
 
-    def _next_limit(self, held: int, total: int) -> int:
+    def _adapt(self, total: int) -> None:
+        """Hold as many elements next time as fill the target size."""
         if total * 2 < self._target_bytes:
             self._limit = min(self._limit * 4, MAX_HELD_ELEMENTS)
         elif total > self._target_bytes * 2:
-            self._limit = max(64, int(held * self._target_bytes / total))
-        return self._limit
+            self._limit = max(64, int(self._held * self._target_bytes / total))
+        self._held = 0
 
-    def _rows(self, element: Any) -> None:
+    def _row(self, element: Any) -> None:
         key, value = element.value
         shard = self._fixed if self._fixed is not None else self._shard_of.any(key)
         stream = self._streams[shard]
@@ -375,6 +424,10 @@ class GroupWriter:
 
     def flush(self) -> None:
         """Ship what is held."""
-        self._flush_bulk()
+        if self._held:
+            if self._grouping is Grouping.GLOBAL:
+                self._ship_global()
+            else:
+                self._ship_windowed()
         for shard in range(self._shards):
             self._ship_rows(shard)

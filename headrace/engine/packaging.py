@@ -1,0 +1,273 @@
+"""Brings the user's own code to the executors: setup file, requirements, extra packages.
+
+Takes what Beam's setup options name and what the executors have already, gives one zip of pure
+Python. pip decides versions and builds wheels; nothing is installed anywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import logging
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from headrace.engine.archives import ship, wheel_files, workshop, write_zip
+from headrace.engine.probe import check_executors, is_local
+from headrace.errors import PackagingError
+
+_LOG = logging.getLogger(__name__)
+
+#: A download or build that takes longer has most likely lost its network.
+PIP_SECONDS = 600
+#: The first major version of setuptools that makes wheels with no other package's help.
+WHEELS_SINCE = 71
+#: Lines of pip's own words that an error repeats.
+PIP_LINES = 12
+#: Top-level folders of a project that a build makes or that are no part of it; a stale `build`
+#: would bring deleted modules back.
+NOT_SOURCE = ("build", "dist", ".venv", "venv", ".tox", "*.egg-info", "__pycache__")
+
+_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[([^\]]*)\])?(.*)", re.S)
+_INCLUDE = re.compile(r"\s*(-r|--requirement|-c|--constraint)[\s=]+(\S+)")
+_PIN = re.compile(r"===?\s*([^\s,;*]+)\s*(?:[;#].*)?$")
+_EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a pipeline's options ask to be brought to the executors."""
+
+    setup_file: str | None = None  # a setup.py or pyproject.toml; its folder is the project
+    requirements_file: str | None = None
+    extra_packages: tuple[str, ...] = ()  # wheels and source archives on this machine
+
+    def files(self) -> Iterator[tuple[str, str]]:
+        """Give every file that must exist, with the option that names it."""
+        if self.setup_file is not None:
+            yield "--setup_file", self.setup_file
+        if self.requirements_file is not None:
+            yield "--requirements_file", self.requirements_file
+        for path in self.extra_packages:
+            yield "--extra_package", path
+
+
+def provide(needs: Needs, context: Any) -> None:
+    """Bring everything the pipeline needs to the executors of a context."""
+    check_files(needs)
+    if needs == Needs():
+        return
+    # A local master's workers are this Python: what is installed here is installed there.
+    present = installed_here() if is_local(context.master) else check_executors(context)
+    archive = build_archive(needs, present, workshop())
+    if archive is not None:
+        ship(context, archive)
+
+
+def check_files(needs: Needs) -> None:
+    """Refuse options that name no file, before anything starts."""
+    for option, path in needs.files():
+        if not Path(path).is_file():
+            msg = f"{option}={path}: there is no such file"
+            raise PackagingError(msg)
+    if needs.setup_file and Path(needs.setup_file).name not in ("setup.py", "pyproject.toml"):
+        msg = f"--setup_file={needs.setup_file}: must be named setup.py or pyproject.toml"
+        raise PackagingError(msg)
+
+
+@functools.cache
+def installed_here() -> Mapping[str, str]:
+    """Give name and version of every distribution this Python can import."""
+    return {
+        normal(each.metadata["Name"]): each.version
+        for each in metadata.distributions()
+        if each.metadata["Name"]
+    }
+
+
+def build_archive(needs: Needs, present: Mapping[str, str], folder: Path) -> Path | None:
+    """Build a zip of all that is asked for and not present; None if that is nothing."""
+    with tempfile.TemporaryDirectory(prefix="headrace-build-") as scratch:
+        wheels = _collect(needs, present, Path(scratch))
+        files: dict[str, bytes] = {}
+        for wheel in wheels:
+            files.update(wheel_files(wheel))
+    return write_zip("packages", files, folder) if files else None
+
+
+def _collect(needs: Needs, present: Mapping[str, str], scratch: Path) -> list[Path]:
+    """Let pip make wheels of what is asked for, then of what those need, until none is new."""
+    fixed: list[str] = [str(Path(path).resolve()) for path in needs.extra_packages]
+    if needs.setup_file is not None:
+        fixed.append(str(_build_project(Path(needs.setup_file), scratch)))
+    lines = _thinned(needs, present)
+    if lines:
+        thinned = scratch / "requirements.txt"
+        thinned.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        fixed += _pinned(thinned) if any("--hash" in line for line in lines) else [
+            "--requirement", str(thinned),
+        ]
+    if not fixed:
+        return []
+    wanted: dict[str, None] = {}  # requirements of requirements, in the order they were met
+    for turn in range(100):
+        folder = scratch / f"wheels-{turn}"
+        # All requirements in one call: pip then sees two that cannot both hold.
+        run_pip([*fixed, *wanted], folder)
+        wheels = sorted(folder.glob("*.whl"))
+        asked = [*lines, *wanted]
+        found = [need for wheel in wheels for need in requirements_of(wheel, asked, present)]
+        if all(need in wanted for need in found):
+            return wheels
+        wanted.update(dict.fromkeys(found))
+    msg = "the requirements of the pipeline's packages have no end"
+    raise PackagingError(msg)
+
+
+def _thinned(needs: Needs, present: Mapping[str, str]) -> list[str]:
+    file = needs.requirements_file
+    return thin_requirements(Path(file), present) if file is not None else []
+
+
+def _pinned(requirements: Path) -> list[str]:
+    """Fetch a file with hashes in a call of its own: beside it pip accepts nothing without one."""
+    folder = requirements.parent / "pinned"
+    run_pip(["--requirement", str(requirements)], folder)
+    return [str(wheel) for wheel in sorted(folder.glob("*.whl"))]
+
+
+def _build_project(setup_file: Path, scratch: Path) -> Path:
+    """Build the wheel of a project from a copy, so that its folder stays as it was."""
+    source = setup_file.resolve().parent
+    copy, folder = scratch / "project", scratch / "project-wheel"
+    shutil.copytree(source, copy, ignore=_ignore_at(source), symlinks=True)
+    # A project that names no build system is built with the setuptools at hand, as by
+    # `python setup.py`, if that can make wheels; then no network is needed.
+    here = not (copy / "pyproject.toml").exists() and _setuptools_major() >= WHEELS_SINCE
+    run_pip([*(["--no-build-isolation", "--use-pep517"] if here else []), str(copy)], folder)
+    return next(folder.glob("*.whl"))
+
+
+def _setuptools_major() -> int:
+    try:
+        return int(metadata.version("setuptools").partition(".")[0])
+    except (metadata.PackageNotFoundError, ValueError):
+        return 0
+
+
+def _ignore_at(top: Path) -> Any:
+    patterns = shutil.ignore_patterns(*NOT_SOURCE)
+    return lambda folder, names: patterns(folder, names) if Path(folder) == top else ()
+
+
+def run_pip(arguments: Sequence[str], folder: Path) -> None:
+    """Make wheels, one for each argument and none for what those require."""
+    if importlib.util.find_spec("pip") is None:
+        msg = (
+            f"--setup_file, --requirements_file and --extra_package need pip, and {sys.executable} "
+            "has none. Install it with: python -m ensurepip"
+        )
+        raise PackagingError(msg)
+    command = [
+        sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-input", "--quiet",
+        "--disable-pip-version-check", "--wheel-dir", str(folder), *arguments,
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PIP_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        msg = f"pip gave no wheels within {PIP_SECONDS} s for: {' '.join(arguments)}"
+        raise PackagingError(msg) from None
+    if done.returncode:
+        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        msg = (
+            "pip could not make the packages that the pipeline needs. Mend the requirement, or "
+            "install the package in the executors' Python. pip said:\n"
+            + "\n".join(said[-PIP_LINES:])
+        )
+        raise PackagingError(msg)
+
+
+def thin_requirements(path: Path, present: Mapping[str, str]) -> list[str]:
+    """Give a requirements file's lines without what the executors have already.
+
+    Options stay, with the paths of included files made absolute; a file of options alone is empty.
+    """
+    kept: list[str] = []
+    asks = False
+    text = re.sub(r"\\\n", " ", path.read_text(encoding="utf-8"))
+    for line in text.splitlines():
+        bare = re.sub(r"(^|\s)#.*$", "", line).strip()
+        if not bare:
+            continue
+        include = _INCLUDE.match(bare)
+        if include:
+            kept.append(f"{include.group(1)} {(path.parent / include.group(2)).resolve()}")
+            asks = asks or include.group(1) in ("-r", "--requirement")
+            continue
+        if bare.startswith("--") or (bare.startswith("-") and not bare.startswith("-e")):
+            kept.append(bare)
+            continue
+        named = _NAME.match(bare)
+        name = normal(named.group(1)) if named and not re.search(r"://|[/\\]", bare) else ""
+        if name in present:
+            _compare(bare, name, present[name])
+            continue
+        kept.append(bare)
+        asks = True
+    return kept if asks else []
+
+
+def _compare(line: str, name: str, version: str) -> None:
+    pin = _PIN.search(line.split("--hash")[0].strip())
+    if pin and pin.group(1) != version:
+        _LOG.warning(
+            "%s is asked for, but %s %s is installed where the pipeline runs and is used",
+            line, name, version,
+        )
+
+
+def requirements_of(
+    wheel: Path, asked: Sequence[str], present: Mapping[str, str]
+) -> Iterator[str]:
+    """Give what a wheel requires and the executors lack, as arguments for pip.
+
+    Markers are left for pip to judge. Those on extras are decided here, because pip no longer
+    knows who asked for an extra.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        info = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        facts = HeaderParser().parsestr(archive.read(info).decode())
+    extras = {e for need in asked for e in _extras_of(need, normal(facts["Name"]))}
+    for line in facts.get_all("Requires-Dist") or ():
+        named = _NAME.match(line)
+        if named is None or normal(named.group(1)) in present:
+            continue
+        conditions = {normal(extra) for extra in _EXTRA.findall(line)}
+        if conditions and not conditions & extras:
+            continue
+        yield _EXTRA.sub("python_version > '0'", line)
+
+
+def _extras_of(need: str, name: str) -> list[str]:
+    named = _NAME.match(need)
+    if named is None or normal(named.group(1)) != name or not named.group(2):
+        return []
+    return [normal(extra) for extra in named.group(2).split(",") if extra.strip()]
+
+
+def normal(name: str) -> str:
+    """Give the one spelling of a distribution's name."""
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()

@@ -1,0 +1,248 @@
+"""`WriteToSpark` and `to_dataframe`: collections become DataFrames.
+
+Describes the write and says what to do with the DataFrame once there is one. The engine makes it,
+and keeps its rows for as long as a `Lease` on them is held.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from apache_beam import pvalue
+from apache_beam.transforms import ptransform
+from pyspark.sql.types import StructType
+
+from headrace.errors import ColumnTypeError, OptionError, ResultError
+from headrace.io.columns import columns_of
+
+WRITE_URN = "headrace:write_to_spark:v1"
+
+
+class Mode(Enum):
+    """What happens when there is already something at the place of writing."""
+
+    ERROR = "error"  # the pipeline fails and what is there stays
+    OVERWRITE = "overwrite"  # what is there is replaced
+    APPEND = "append"  # the rows are added to what is there
+
+
+class Lease:
+    """Keeps the rows of a finished pipeline for the sinks that still want them."""
+
+    def __init__(self, release: Callable[[], None]) -> None:
+        self._release = release
+        self._holders = 0
+        self._ended = False
+
+    def hold(self) -> None:
+        """Ask for the rows to be kept."""
+        self._holders += 1
+
+    def drop(self) -> None:
+        """One holder less."""
+        self._holders -= 1
+        self.end_if_free()
+
+    def drop_later(self) -> None:
+        """One holder less, for a garbage collector: it may interrupt a call to Spark.
+
+        A second call from the same thread would then mix with the first, so a thread makes it.
+        """
+        threading.Thread(target=self.drop, name="headrace-release", daemon=True).start()
+
+    def end_if_free(self) -> None:
+        """Let the rows go unless somebody holds them."""
+        if self._holders <= 0 and not self._ended:
+            self._ended = True
+            self._release()
+
+
+class Sink(ptransform.PTransform):  # type: ignore[misc]
+    """What all writes share: a schema, given or found, and a leaf in the pipeline."""
+
+    def __init__(self, schema: StructType | str | None) -> None:
+        super().__init__()
+        self.schema = schema
+
+    def expand(self, pcoll: Any) -> Any:
+        """Make the leaf; without a schema, find it in the type of the elements."""
+        if self.schema is None:
+            try:
+                self.schema = columns_of(pcoll.element_type)
+            except ColumnTypeError as error:
+                msg = f"{self.label}: {error}"
+                raise ColumnTypeError(msg) from None
+        return pvalue.PDone(pcoll.pipeline)
+
+    def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
+        """Describe the write."""
+        schema = self.schema
+        told = json.loads(schema.json()) if isinstance(schema, StructType) else schema
+        return WRITE_URN, json.dumps({"columns": told}).encode()
+
+    def columns(self, session: Any) -> StructType:
+        """Give the schema; words such as `name string, price double` need a session to be read."""
+        if isinstance(self.schema, StructType):
+            return self.schema
+        return session.createDataFrame([], self.schema).schema
+
+    def deliver(self, frame: Any, lease: Lease) -> None:
+        """Take the DataFrame; called once, after the pipeline's own work has succeeded."""
+        raise NotImplementedError
+
+
+class WriteToSpark(Sink):
+    """Write a collection by way of Spark: as files, to a table, or with a function.
+
+    Exactly one of `path`, `table` and `function` is given. Elements are rows (named tuples, Beam
+    rows, dataclasses), dicts or tuples with a schema, or plain values, which go to a column
+    `value`. Nothing is written unless the whole pipeline succeeds.
+
+    Args:
+        path: where `format` writes to.
+        table: the name of a table, as `saveAsTable` takes it.
+        function: called once, on the driver, with the DataFrame.
+        format: a format that Spark knows; parquet if not given.
+        mode: error, overwrite or append.
+        schema: `name string, price double`, or a StructType; found in the elements' type if not
+            given.
+        partition_by: columns that become folders.
+        options: options of the format.
+    """
+
+    def __init__(
+        self,
+        path: str | None = None,
+        *,
+        table: str | None = None,
+        function: Callable[[Any], None] | None = None,
+        format: str | None = None,  # noqa: A002 (Spark's word for it)
+        mode: str = "error",
+        schema: StructType | str | None = None,
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(schema)
+        if sum(place is not None for place in (path, table, function)) != 1:
+            msg = "WriteToSpark: give exactly one of path, table and function"
+            raise OptionError(msg)
+        try:
+            self._mode = Mode(mode)
+        except ValueError:
+            allowed = ", ".join(m.value for m in Mode)
+            msg = f"WriteToSpark: mode {mode!r} is none of {allowed}"
+            raise OptionError(msg) from None
+        if function is not None and (format or partition_by or options or mode != "error"):
+            msg = "WriteToSpark: with function, it is the function that decides how to write"
+            raise OptionError(msg)
+        self._path, self._table, self._function = path, table, function
+        self._format = format
+        self._partition_by = tuple(partition_by)
+        self._options = dict(options or {})
+
+    def deliver(self, frame: Any, lease: Lease) -> None:
+        """Write the DataFrame."""
+        if self._function is not None:
+            self._function(frame)
+            return
+        writer = frame.write.mode(self._mode.value).options(**self._options)
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        if self._table is not None:
+            (writer.format(self._format) if self._format else writer).saveAsTable(self._table)
+        else:
+            writer.format(self._format or "parquet").save(self._path)
+
+
+class DataFrameHandle:
+    """Stands for a collection until the pipeline has run; then gives it as a DataFrame.
+
+    The rows are kept by Spark, in memory and on local disk, until the handle is closed, or until
+    it and the DataFrame it gave are garbage. A DataFrame used after that is computed anew, by
+    running the pipeline again.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._frame: Any = None
+        self._closed = False
+        self._lease: Lease | None = None
+        self._finalizer: Any = None
+
+    def dataframe(self) -> Any:
+        """Give the DataFrame.
+
+        Raises:
+            ResultError: the pipeline has not finished, or failed, or the handle is closed.
+        """
+        if self._closed:
+            msg = f"{self._name}: the handle is closed"
+            raise ResultError(msg)
+        if self._frame is None:
+            msg = (
+                f"{self._name}: there is no DataFrame yet; leave the pipeline's `with` block or "
+                "call wait_until_finish() first. If the pipeline failed there will be none."
+            )
+            raise ResultError(msg)
+        return self._frame
+
+    def fill(self, frame: Any, lease: Lease) -> None:
+        """Take the DataFrame and keep its rows alive."""
+        lease.hold()
+        self._frame = frame
+        # A caller may keep the DataFrame alone, so it is the frame's end that ends the lease.
+        self._lease = lease
+        self._finalizer = weakref.finalize(frame, lease.drop_later)
+        self._finalizer.atexit = False  # Spark ends with the process and forgets by itself
+
+    def close(self) -> None:
+        """Let Spark forget the rows."""
+        self._closed = True
+        if self._lease is not None and self._finalizer.detach() is not None:
+            self._lease.drop()
+        self._frame = None
+
+    def __enter__(self) -> DataFrameHandle:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.close()
+
+
+class ToDataFrame(Sink):
+    """The leaf behind `to_dataframe`."""
+
+    def __init__(self, handle: DataFrameHandle, schema: StructType | str | None) -> None:
+        super().__init__(schema)
+        self._handle = handle
+
+    def deliver(self, frame: Any, lease: Lease) -> None:
+        """Hand the DataFrame to whoever holds the handle."""
+        self._handle.fill(frame, lease)
+
+
+def to_dataframe(
+    pcoll: Any, schema: StructType | str | None = None, *, label: str | None = None
+) -> DataFrameHandle:
+    """Ask for a collection as a DataFrame in the session that the pipeline runs on.
+
+    Args:
+        pcoll: the collection.
+        schema: `name string, price double`, or a StructType; found in the elements' type if not
+            given.
+        label: the step's name in the pipeline; made from the collection's maker if not given.
+    """
+    taken = pcoll.pipeline.applied_labels
+    base = label or f"to_dataframe({pcoll.producer.full_label})"
+    name, again = base, 1
+    while label is None and name in taken:
+        again += 1
+        name = f"{base} {again}"
+    handle = DataFrameHandle(name)
+    pcoll | name >> ToDataFrame(handle, schema)  # noqa: B018 (applying it is the effect)
+    return handle

@@ -1,0 +1,78 @@
+"""Values that travel together inside a stage, and what is known of each: time, windows, pane.
+
+A batch is (values, meta). Meta is either one windowed value that stands for all (its own value is
+ignored), or `Columns`, one entry per value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from apache_beam.utils import windowed_value
+
+#: Values in one batch: enough to make a Python call per batch cheap, few enough to stay in cache.
+BATCH_VALUES = 2_048
+
+
+class Columns(NamedTuple):
+    """Time (microseconds), windows and pane of each value of a batch."""
+
+    times: list[int]
+    windows: list[Any]
+    panes: list[Any]
+
+
+Meta = Any  # WindowedValue | Columns; not a union, as Beam's class is untyped
+
+
+def elements(values: list[Any], meta: Meta) -> Iterable[Any]:
+    """Give the batch as windowed values."""
+    if type(meta) is Columns:
+        create = windowed_value.create
+        return [
+            create(v, t, w, p)
+            for v, t, w, p in zip(values, meta.times, meta.windows, meta.panes, strict=True)
+        ]
+    return map(meta.with_value, values)
+
+
+def batch_of(found: list[Any]) -> tuple[list[Any], Meta]:
+    """Make a batch of windowed values; one meta for all where they agree."""
+    first = found[0]
+    values = [e.value for e in found]
+    if len(found) == 1:
+        return values, first
+    times = [e.timestamp_micros for e in found]
+    windows = [e.windows for e in found]
+    panes = [e.pane_info for e in found]
+    size = len(found)
+    if (
+        times.count(times[0]) == size
+        and windows.count(windows[0]) == size
+        and panes.count(panes[0]) == size
+    ):
+        return values, first
+    return values, Columns(times, windows, panes)
+
+
+def columns(values: list[Any], meta: Meta) -> Columns:
+    """Give one entry per value, whatever the meta is."""
+    if type(meta) is Columns:
+        return meta
+    size = len(values)
+    return Columns(
+        [meta.timestamp_micros] * size, [meta.windows] * size, [meta.pane_info] * size
+    )
+
+
+def pick(meta: Meta, chosen: list[int]) -> Meta:
+    """Give the meta of the values at these positions; a position may come more than once."""
+    if type(meta) is not Columns:
+        return meta
+    times, windows, panes = meta
+    return Columns(
+        [times[i] for i in chosen], [windows[i] for i in chosen], [panes[i] for i in chosen]
+    )
+
+

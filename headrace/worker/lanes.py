@@ -1,0 +1,394 @@
+"""Express lanes: runs chains of simple operations of a stage on whole batches.
+
+Beam's operations hand elements on one by one, half a microsecond each. Where a ParDo is simple (see
+`steps`), a lane calls the user's function in a loop of its own and passes whole batches on. All of
+Beam's operations stay in place: they start and finish bundles, hold the metrics, and take what
+lanes do not cover, so a lane may end anywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from apache_beam import pvalue
+from apache_beam.transforms import window
+from apache_beam.utils import windowed_value
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
+
+from headrace.worker.batches import BATCH_VALUES, Columns, Meta, columns, elements, pick
+from headrace.worker.primitives import PLAIN
+from headrace.worker.steps import Shape, Step
+
+Node = Callable[[list[Any], Meta], None]
+
+#: Results that are not the plain output value, but say where or when it belongs.
+SPECIAL = (pvalue.TaggedOutput, window.TimestampedValue, WindowedValue)
+
+
+class Edge:
+    """Where an operation's output goes: counted once, then handed to every consumer."""
+
+    def __init__(
+        self,
+        receiver: Any,
+        children: list[Node] | None,
+        *,
+        window_fn: Any = None,
+        tag: str = "None",
+    ) -> None:
+        self._receive = receiver.receive
+        self._counter = receiver.opcounter
+        self._children = children  # None: the receiver itself must see each element
+        self._window_fn = window_fn
+        self._tag = tag
+
+    def __call__(self, values: list[Any], meta: Meta) -> None:
+        """Hand plain values on."""
+        if not values:
+            return
+        children = self._children
+        if children is None:
+            receive = self._receive
+            for element in elements(values, meta):
+                receive(element)
+            return
+        counter = self._counter
+        first = (
+            windowed_value.create(values[0], meta.times[0], meta.windows[0], meta.panes[0])
+            if type(meta) is Columns
+            else meta.with_value(values[0])
+        )
+        counter.update_from(first)  # counts one and, now and then, samples its size
+        counter.update_collect()
+        if len(values) > 1:
+            counter.element_counter.update(len(values) - 1)
+        for child in children:
+            child(values, meta)
+
+    def single(self, value: Any, meta: Meta) -> None:
+        """Hand one result of user code on at once, through Beam's own operations."""
+        if isinstance(value, SPECIAL):
+            values, meta = self._unwrap([value], meta)
+        else:
+            values = [value]
+        for element in elements(values, meta):
+            self._receive(element)
+
+    def results(self, values: list[Any], meta: Meta) -> None:
+        """Hand on what user code gave: values, or values with a time, windows or a tag."""
+        for kind in set(map(type, values)):
+            if issubclass(kind, SPECIAL):
+                values, meta = self._unwrap(values, meta)
+                break
+        self(values, meta)
+
+    def _unwrap(self, values: list[Any], meta: Meta) -> tuple[list[Any], Meta]:
+        out: list[Any] = []
+        times: list[int] = []
+        windows: list[Any] = []
+        panes: list[Any] = []
+        old = columns(values, meta)
+        plain_global = type(self._window_fn) is window.GlobalWindows
+        for i, result in enumerate(values):
+            value = result
+            if isinstance(value, pvalue.TaggedOutput):
+                if value.tag != self._tag:
+                    continue  # nobody reads this output
+                value = value.value
+            if isinstance(value, WindowedValue):
+                spread = len(old.windows[i])
+                out.append(value.value)
+                times.append(value.timestamp_micros)
+                windows.append(tuple(value.windows) * spread if spread != 1 else value.windows)
+                panes.append(value.pane_info)
+            elif isinstance(value, window.TimestampedValue):
+                out.append(value.value)
+                times.append(value.timestamp.micros)
+                assigned = (
+                    _GLOBAL
+                    if plain_global
+                    else tuple(
+                        self._window_fn.assign(
+                            window.WindowFn.AssignContext(value.timestamp, value.value)
+                        )
+                    )
+                )
+                windows.append(assigned * len(old.windows[i]))
+                panes.append(PANE_INFO_UNKNOWN)
+            else:
+                out.append(value)
+                times.append(old.times[i])
+                windows.append(old.windows[i])
+                panes.append(old.panes[i])
+        return out, Columns(times, windows, panes)
+
+
+_GLOBAL = (window.GlobalWindow(),)
+
+
+def element_node(op: Any) -> Node:
+    """An operation that takes elements one by one."""
+    process = op.process
+
+    def run(values: list[Any], meta: Meta) -> None:
+        for element in elements(values, meta):
+            process(element)
+
+    return run
+
+
+def step_node(step: Step, op: Any, step_name: str, edge: Edge) -> Node:
+    """A ParDo whose function runs on whole batches."""
+    match step.shape:
+        case Shape.ONE:
+            return _one(step.function, op.scoped_process_state, step_name, edge)
+        case Shape.KEEP:
+            return _keep(step.function, op.scoped_process_state, step_name, edge)
+        case Shape.MANY | Shape.STREAM:
+            return _many(step, op.scoped_process_state, step_name, edge)
+
+
+def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
+    def run(values: list[Any], meta: Meta) -> None:
+        with state:
+            try:
+                out = list(map(function, values))
+            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                augment(error, step_name)
+        edge.results(out, meta)
+
+    return run
+
+
+def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
+    def run(values: list[Any], meta: Meta) -> None:
+        with state:
+            try:
+                chosen = [i for i, value in enumerate(values) if function(value)]
+            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                augment(error, step_name)
+        if len(chosen) == len(values):
+            edge.results(values, meta)
+        elif chosen:
+            edge.results([values[i] for i in chosen], pick(meta, chosen))
+
+    return run
+
+
+def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
+    gatherer = Gatherer(step)
+
+    def run(values: list[Any], meta: Meta) -> None:
+        several = type(meta) is Columns
+        run_of = gatherer.over(values, several)
+        more = True
+        while more:
+            with state:
+                try:
+                    more = next(run_of)
+                except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                    augment(error, step_name)
+            if gatherer.out:
+                edge.results(gatherer.out, pick(meta, gatherer.origin) if several else meta)
+            if gatherer.odd:
+                ((value, i),) = gatherer.odd
+                gatherer.odd = []
+                edge.single(value, pick_one(pick(meta, [i]) if several else meta))
+
+    return run
+
+
+class Gatherer:
+    """Takes results of user code in batches, as long as they cannot change behind our back.
+
+    User code may go on to change what it has put out. Beam forbids it, but a runner that hands each
+    element on at once hides it, so such results are handed on at once here too.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self._function = step.function
+        self._unchecked = step.shape is Shape.MANY
+        self.out: list[Any] = []
+        self.origin: list[int] = []
+        self.odd: list[tuple[Any, int]] = []  # at most one result that cannot wait, and its input
+
+    def over(self, values: list[Any], several: bool) -> Iterator[bool]:
+        """Run the function over all values; stops (True) when there is something to hand on.
+
+        With `several`, notes for each result which input it came from.
+        """
+        function, frozen, room = self._function, FROZEN, BATCH_VALUES
+        out: list[Any] = []
+        origin: list[int] = []
+        for i, value in enumerate(values):
+            results = function(value)
+            if results is None:
+                continue
+            if self._unchecked:
+                self._unchecked = False
+                refuse_text(results)
+            kind = type(results)
+            if kind is range or ((kind is list or kind is tuple) and all_frozen(results)):
+                for start in range(0, len(results), room):
+                    out += results[start : start + room]
+                    if several:
+                        origin += [i] * (len(out) - len(origin))
+                    if len(out) >= room:
+                        self.out, self.origin = out, origin
+                        yield True
+                        out, origin = [], []
+                continue
+            for result in results:
+                if type(result) in frozen or is_frozen(result):
+                    out.append(result)
+                    if several:
+                        origin.append(i)
+                    if len(out) >= room:
+                        self.out, self.origin = out, origin
+                        yield True
+                        out, origin = [], []
+                else:
+                    self.out, self.origin = out, origin
+                    self.odd.append((result, i))
+                    yield True
+                    out, origin = [], []
+        self.out, self.origin = out, origin
+        yield False
+
+
+#: Exact types whose values never change.
+FROZEN = PLAIN | {complex, frozenset}
+_frozen = FROZEN.issuperset
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether a value cannot change: a scalar, or a tuple or timestamped value of such."""
+    kind = type(value)
+    if kind in FROZEN:
+        return True
+    if kind is tuple:
+        return _frozen(map(type, value)) or all(map(is_frozen, value))
+    if kind is window.TimestampedValue:
+        return is_frozen(value.value)
+    return isinstance(value, tuple) and all(map(is_frozen, value))
+
+
+def all_frozen(values: Any) -> bool:
+    """Whether no value of a list or tuple can change."""
+    return _frozen(map(type, values)) or all(map(is_frozen, values))
+
+
+def pick_one(meta: Meta) -> Meta:
+    """Give the one entry of columns of length one as a windowed value."""
+    if type(meta) is not Columns:
+        return meta
+    return windowed_value.create(None, meta.times[0], meta.windows[0], meta.panes[0])
+
+
+def refuse_text(result: Any) -> None:
+    """Refuse what Beam refuses: a text iterated by its letters is nearly always a mistake."""
+    if isinstance(result, (str, bytes, dict)):
+        name = type(result).__name__
+        msg = (
+            f"Returning a {name} from a ParDo or FlatMap is not allowed. "
+            f"Please use list({result!r}) if you really want this behavior."
+        )
+        raise TypeError(msg)
+
+
+def augment(error: Exception, step_name: str) -> None:
+    """Raise the user's exception with the step's name in its message, as Beam does."""
+    if getattr(error, "_tagged_with_step", False):
+        raise error
+    note = f" [while running '{step_name}']"
+    augmented: Exception
+    try:
+        augmented = type(error)(error.args[0] + note, *error.args[1:])
+        augmented._tagged_with_step = True  # type: ignore[attr-defined]  # noqa: SLF001
+    except Exception:  # noqa: BLE001 (an exception class of unusual shape)
+        text = traceback.format_exception_only(type(error), error)[-1].strip()
+        augmented = RuntimeError(text + note)
+        augmented._tagged_with_step = True  # type: ignore[attr-defined]  # noqa: SLF001
+    raise augmented.with_traceback(sys.exc_info()[2])
+
+
+def windows_node(window_fn: Any, op: Any, step_name: str, edge: Edge) -> Node:
+    """Window assignment for a whole batch; equal windows are one object."""
+    assign = assigner(window_fn)
+    state = op.scoped_process_state
+
+    def run(values: list[Any], meta: Meta) -> None:
+        with state:
+            try:
+                old = columns(values, meta)
+                if any(len(w) != 1 for w in old.windows):
+                    values, old = explode(values, old)
+                found = assign(values, old)
+            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                augment(error, step_name)
+        edge(values, Columns(old.times, found, [PANE_INFO_UNKNOWN] * len(values)))
+
+    return run
+
+
+def explode(values: list[Any], old: Columns) -> tuple[list[Any], Columns]:
+    """Give each value once for each of its windows, as a DoFn that looks at the window sees it."""
+    origin = [i for i, windows in enumerate(old.windows) for _ in windows]
+    single = [(w,) for windows in old.windows for w in windows]
+    picked = pick(old, origin)
+    return [values[i] for i in origin], Columns(picked.times, single, picked.panes)
+
+
+def assigner(window_fn: Any) -> Callable[[list[Any], Columns], list[Any]]:
+    """Give a function that finds the windows of each value."""
+    if type(window_fn) is window.FixedWindows:
+        size, offset = window_fn.size.micros, window_fn.offset.micros
+        cache = _WindowCache(lambda start: (_interval(start, start + size),))
+        return lambda _, old: [cache[t - (t - offset) % size] for t in old.times]
+    if type(window_fn) is window.SlidingWindows:
+        size, period = window_fn.size.micros, window_fn.period.micros
+        offset = window_fn.offset.micros
+
+        def cover(start: int) -> tuple[Any, ...]:
+            starts = range(start, start - size, -period)
+            return tuple(_interval(s, s + size) for s in starts)
+
+        if size % period == 0:  # else the number of windows depends on the moment itself
+            sliding = _WindowCache(cover)
+            return lambda _, old: [sliding[t - (t - offset) % period] for t in old.times]
+    if type(window_fn) is window.GlobalWindows:
+        return lambda values, _: [_GLOBAL] * len(values)
+
+    def general(values: list[Any], old: Columns) -> list[Any]:
+        context = window.WindowFn.AssignContext
+        return [
+            tuple(
+                window_fn.assign(context(windowed_value.create(v, t, w, p).timestamp, v, w[0]))
+            )
+            for v, t, w, p in zip(values, old.times, old.windows, old.panes, strict=True)
+        ]
+
+    return general
+
+
+class _WindowCache(dict[int, tuple[Any, ...]]):
+    """Windows by start; forgets all when it grows past any sensible number of live windows."""
+
+    def __init__(self, make: Callable[[int], tuple[Any, ...]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, start: int) -> tuple[Any, ...]:
+        if len(self) > 100_000:
+            self.clear()
+        found = self[start] = self._make(start)
+        return found
+
+
+def _interval(start: int, end: int) -> Any:
+    from apache_beam.utils.timestamp import Timestamp
+
+    return window.IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))

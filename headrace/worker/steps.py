@@ -1,0 +1,81 @@
+"""Recognises the user functions that may run on whole batches.
+
+Takes a DoFn as Beam unpickled it, gives the plain function inside and what it returns per element.
+A DoFn qualifies when `process` wants nothing but the element: no side inputs, state, timers, time,
+window, or bundle finaliser, and it does not handle batches itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from apache_beam.runners import common
+from apache_beam.transforms import core, userstate
+
+
+#: Default values that ask Beam to fill an argument in; any other default is the user's own.
+_FILLED_IN = (core._DoFnParam, userstate.StateSpec, userstate.TimerSpec)  # noqa: SLF001
+
+
+class Shape(Enum):
+    """What a call of the function gives."""
+
+    ONE = "one"  # the one output
+    KEEP = "keep"  # whether the element passes
+    MANY = "many"  # an iterable of outputs, or None
+    STREAM = "stream"  # a generator of outputs, never None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A function on one element and its shape."""
+
+    function: Callable[[Any], Any]
+    shape: Shape
+
+
+def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
+    """Give the function inside a DoFn, or None if it must run element by element."""
+    if args or kwargs or fn._process_batch_defined or not fn._process_defined:  # noqa: SLF001
+        return None
+    if getattr(fn, "_process_yields_batches", False):
+        return None
+    try:
+        signature = common.DoFnSignature(fn)
+    except (TypeError, ValueError):
+        return None
+    method = signature.process_method
+    if signature.is_stateful_dofn() or signature.is_splittable_dofn():
+        return None
+    if any(isinstance(value, _FILLED_IN) for value in method.defaults):
+        return None
+    if type(fn) is core.CallableWrapperDoFn:
+        inner = _unwrap(fn._fn)  # noqa: SLF001 (Beam's own wrapper has no public door)
+        if inner is not None:
+            return inner
+    process = fn.process
+    shape = Shape.STREAM if inspect.isgeneratorfunction(process) else Shape.MANY
+    return Step(function=process, shape=shape)
+
+
+def _unwrap(wrapper: Any) -> Step | None:
+    """See through the lambdas that Map, Filter and their kin put around the user's function."""
+    code = getattr(wrapper, "__code__", None)
+    if code is None or not code.co_filename.endswith("apache_beam/transforms/core.py"):
+        return None
+    if code.co_freevars != ("fn",) or code.co_flags & inspect.CO_GENERATOR:
+        return None
+    inner = wrapper.__closure__[0].cell_contents
+    match wrapper.__qualname__:
+        case "Map.<locals>.<lambda>":
+            return Step(function=inner, shape=Shape.ONE)
+        case "Filter.<locals>.<lambda>":
+            return Step(function=inner, shape=Shape.KEEP)
+        case "MapTuple.<locals>.<lambda>":
+            return Step(function=lambda x: inner(*x), shape=Shape.ONE)
+        case _:
+            return None

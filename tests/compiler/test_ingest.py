@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import apache_beam as beam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.compiler.graph import Graph
+from headrace.compiler.ingest import ingest
+from tests.compiler import snippets
+
+
+def graph_of(pipeline: beam.Pipeline) -> Graph:
+    return ingest(pipeline.to_runner_api())
+
+
+def small() -> Graph:
+    pipeline = beam.Pipeline()
+    pairs = pipeline | "pairs" >> beam.Create([("a", 1)])
+    sums = pairs | "sums" >> beam.CombinePerKey(sum)
+    side = pipeline | "side" >> beam.Create([1])
+    sums | "join" >> beam.Map(lambda kv, s: kv, beam.pvalue.AsIter(side))
+    (pairs, sums) | "both" >> beam.Flatten() | "groups" >> beam.GroupByKey()
+    return graph_of(pipeline)
+
+
+def test_operators_are_leaves_and_whole_groupings() -> None:
+    names = [n.operator_id for n in small().nodes]
+    assert "sums" in names and "groups" in names and "both" in names
+    assert not any(name.startswith(("sums/", "groups/")) for name in names)
+    assert "pairs" not in names  # a composite
+    assert "pairs/MaybeReshuffle" not in names  # hands its input on
+    assert "pairs/Impulse" in names and "pairs/Map(decode)" in names
+
+
+def test_edges_lead_from_producers_to_readers() -> None:
+    graph = small()
+    assert graph.predecessors("both") == ("pairs/Map(decode)", "sums")
+    assert graph.successors("sums") == ("join", "both")
+    assert graph.predecessors("join") == ("sums",)
+    assert graph.node("join").side_inputs == ("side/Map(decode)",)
+    assert ("both", "both", "groups") in set(graph.edges())
+
+
+def test_upstream_meets_every_operator_once() -> None:
+    up = [n.operator_id for n in small().upstream("groups")]
+    assert up[0] == "both"
+    assert len(up) == len(set(up))
+    assert set(up) >= {"both", "sums", "pairs/Map(decode)", "pairs/Impulse"}
+    assert "join" not in up
+
+
+def test_key_coders_are_told_by_value() -> None:
+    graph = small()
+    keys = {name: c.key_coder for name, c in graph.collections.items()}
+    assert keys["pairs/Map(decode)"] == keys["sums"] == "string_utf8"
+    assert keys["side/Map(decode)"] == ""
+
+
+def test_outputs_beside_the_main_one_carry_their_tag() -> None:
+    pipeline = beam.Pipeline()
+    split = beam.ParDo(snippets.YieldsOnce()).with_outputs("odd", main="even")
+    pipeline | beam.Create([1]) | "split" >> split
+    assert {c for c in graph_of(pipeline).collections if c.startswith("split")} == {
+        "split/ParDo(YieldsOnce)",
+        "split/ParDo(YieldsOnce)[odd]",
+    }
+
+
+def test_two_builds_of_a_pipeline_give_the_same_names() -> None:
+    first, second = small(), small()
+    assert [n.operator_id for n in first.nodes] == [n.operator_id for n in second.nodes]
+    assert dict(first.collections) == dict(second.collections)
+
+
+def test_two_operators_of_one_name_are_refused() -> None:
+    proto = beam.Pipeline()
+    (proto | "a" >> beam.Impulse(), proto | "b" >> beam.Impulse())
+    made = proto.to_runner_api()
+    for transform in made.components.transforms.values():
+        transform.unique_name = transform.unique_name and "same"
+    with pytest.raises(ValueError, match="two operators have the name 'same'"):
+        ingest(made)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=10))
+def test_producers_come_before_readers_in_any_pipeline(steps) -> None:
+    pipeline = beam.Pipeline()
+    made = [pipeline | "start" >> beam.Create([(1, 1)])]
+    for i, (origin, side) in enumerate(steps):
+        source = made[origin % len(made)]
+        if side:
+            view = beam.pvalue.AsIter(made[-1])
+            made.append(source | f"side{i}" >> beam.Map(lambda kv, s: kv, view))
+        else:
+            made.append((source, made[-1]) | f"flat{i}" >> beam.Flatten())
+    graph = graph_of(pipeline)
+    place = {n.operator_id: i for i, n in enumerate(graph.nodes)}
+    for producer, _, reader in graph.edges():
+        assert place[producer] < place[reader]
