@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import sys
 import tempfile
 import threading
 import uuid
@@ -21,6 +23,7 @@ from apache_beam.transforms import environments
 from headrace.compiler.compile import compile_pipeline
 from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.packaging import Needs, check_files, provide
+from headrace.engine.probe import is_local
 from headrace.engine.session import Place, find_place
 from headrace.errors import OptionError, PackagingError
 from headrace.io.frames import Frames, frames_of
@@ -142,6 +145,8 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
             main_session=session,
+            python_path=_python_path(place),
+            folder=os.getcwd() if is_local(place.parent.sparkContext.master) else "",
         )
         result = HeadraceResult(plan, place, settings, known.progress, frames)
         result.start()
@@ -173,6 +178,13 @@ def _name(options: Any) -> str:
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     return options.view_as(GoogleCloudOptions).job_name or "pipeline"
+
+
+def _python_path(place: Place) -> tuple[str, ...]:
+    """Where the driver imports from; workers of a local session can import from there too."""
+    if not is_local(place.parent.sparkContext.master):
+        return ()
+    return tuple(os.path.abspath(folder or os.curdir) for folder in sys.path)
 
 
 def _needs(options: Any) -> Needs:

@@ -6,6 +6,9 @@ check -> ingest -> analyse -> cut regions, elide -> fuse -> schedule -> seal.
 from __future__ import annotations
 
 import hashlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from apache_beam.portability.api import beam_fn_api_pb2
@@ -15,15 +18,59 @@ from headrace.compiler.cut_regions import cut_regions
 from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.fuse import fuse
 from headrace.compiler.ingest import ingest
-from headrace.compiler.schedule import schedule
+from headrace.compiler.schedule import Schedule, schedule
 from headrace.compiler.urns import check_pipeline
 from headrace.plan.supersteps import Plan
+
+#: Frames a compilation may use: several for each transform of the longest chain.
+DEEP_RECURSION = 100_000
 
 
 def compile_pipeline(
     pipeline_proto: Any, *, shards: int, name: str = "pipeline", drain: bool = False
 ) -> Plan:
     """Compile a portable pipeline for a number of shards."""
+    with deep_recursion():
+        return _compile(pipeline_proto, shards, name, drain)
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Beam's passes and ours recurse along chains; a thousand steps is not a mistake."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, DEEP_RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def fingerprint(laid_out: Schedule, components: Any) -> str:
+    """Name the plan's structure: stages, steps, channels and their coders.
+
+    The pickled functions inside are left out: pickling the same function twice need not give the
+    same bytes.
+    """
+    seal = hashlib.sha256()
+    for superstep in laid_out.supersteps:
+        for stage in superstep.stages:
+            seal.update(repr((superstep.index, stage.name, stage.operators)).encode())
+    for channel in laid_out.channels:
+        coder = _coder_urns(channel.coder_id, components)
+        facts = (channel.kind.value, channel.label, coder, channel.source_stages,
+                 channel.target_stages)
+        seal.update(repr(facts).encode())
+    return seal.hexdigest()[:16]
+
+
+def _coder_urns(coder_id: str, components: Any) -> Any:
+    if coder_id not in components.coders:
+        return coder_id
+    coder = components.coders[coder_id]
+    return coder.spec.urn, [_coder_urns(part, components) for part in coder.component_coder_ids]
+
+
+def _compile(pipeline_proto: Any, shards: int, name: str, drain: bool) -> Plan:
     check_pipeline(pipeline_proto)
     graph = analyse(ingest(pipeline_proto))
     at_home = elidable_groupings(graph)
@@ -35,11 +82,6 @@ def compile_pipeline(
         windowing_strategies=dict(context.components.windowing_strategies.items()),
         environments=dict(context.components.environments.items()),
     ).SerializeToString(deterministic=True)
-    seal = hashlib.sha256(components)
-    for superstep in laid_out.supersteps:
-        for stage in superstep.stages:
-            seal.update(stage.stage_id.encode())
-            seal.update(stage.transforms)
     return Plan(
         name=name,
         shards=shards,
@@ -48,5 +90,5 @@ def compile_pipeline(
         operators=graph.operators,
         regions=cut_regions(graph),
         components=components,
-        fingerprint=seal.hexdigest()[:16],
+        fingerprint=fingerprint(laid_out, context.components),
     )

@@ -40,12 +40,19 @@ def passes(at_home: Collection[str]) -> tuple[Pass, ...]:
         translations.fix_flatten_coders,
         translations.sink_flattens,
         translations.greedily_fuse,
+        in_name_order,
         translations.read_to_impulse,
         translations.impulse_to_input,
         translations.sort_stages,
         translations.add_impulse_to_dangling_transforms,
         translations.populate_data_channel_coders,
     )
+
+
+def in_name_order(stages: Iterable[Any], context: Any) -> list[Any]:
+    """Undo the set order that Beam's fusion leaves: the same pipeline must give the same plan."""
+    del context
+    return sorted(stages, key=lambda stage: stage.name)
 
 
 def fuse(pipeline_proto: Any, *, at_home: Collection[str], drain: bool) -> tuple[Any, list[Any]]:

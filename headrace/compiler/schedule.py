@@ -53,7 +53,7 @@ class Schedule:
     channels: tuple[Channel, ...]
 
 
-def schedule(stages: list[Any], context: Any, *, at_home: Mapping[str, str]) -> Schedule:
+def schedule(stages: list[Any], context: Any, *, at_home: Mapping[OperatorId, str]) -> Schedule:
     """Assign depths, make channels, freeze."""
     nodes = [_node(s) for s in stages]
     home_buffers = {_group_buffer(name, context) for name in at_home}
@@ -149,6 +149,21 @@ def _assign_depths(
             node.depth = min(below) - 1
 
 
+def _in_order(nodes: list[_Node]) -> list[_Node]:
+    """Order by superstep, then writers before their local readers, then by name."""
+    writers: dict[str, list[_Node]] = defaultdict(list)
+    for node in nodes:
+        for _, buffer in node.writes:
+            writers[buffer].append(node)
+    level: dict[str, int] = {}
+    for node in nodes:  # topological order: a writer's level is known before its reader's
+        before = [
+            level[w.name] for _, b in node.reads for w in writers[b] if w.depth == node.depth
+        ]
+        level[node.name] = 1 + max(before, default=0)
+    return sorted(nodes, key=lambda n: (n.depth, level[n.name], n.name))
+
+
 class _Joiner:
     """Makes the channels between scheduled stages and freezes both."""
 
@@ -157,9 +172,9 @@ class _Joiner:
         nodes: list[_Node],
         need: Mapping[str, Mapping[str, tuple[ChannelKind, str]]],
         context: Any,
-        at_home: Mapping[str, str],
+        at_home: Mapping[OperatorId, str],
     ) -> None:
-        self._nodes = sorted(nodes, key=lambda n: n.depth)  # stable: keeps topological order
+        self._nodes = _in_order(nodes)
         self._need = need
         self._context = context
         self._at_home = at_home

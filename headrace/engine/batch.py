@@ -1,7 +1,7 @@
 """Runs a bounded pipeline: one epoch, one Spark action.
 
-Takes a plan and a place, gives the findings of the tasks. Timers and residuals are worked off inside
-the tasks, so one epoch is enough.
+Takes a plan and a place, gives the findings of the tasks, and hands the sinks their DataFrames.
+Timers and residuals are worked off inside the tasks, so one epoch is enough.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from headrace.engine.session import Place
 from headrace.io.frames import Frames
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
-from headrace.worker.findings import LOG_NUMBER
-from headrace.worker.frames import REPORT_CHANNEL
+from headrace.worker.entry import LOG_NUMBER, REPORT_CHANNEL
 
 _LOG = logging.getLogger(__name__)
 

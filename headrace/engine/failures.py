@@ -14,7 +14,7 @@ import re
 from typing import Any
 
 from headrace.errors import PackagingError, WorkerLostError
-from headrace.worker.failures import MARK
+from headrace.worker.entry import MARK
 
 _MARKED = re.compile(re.escape(MARK) + r"([A-Za-z0-9+/=]+)")
 _NO_HEADRACE = "ModuleNotFoundError: No module named 'headrace"

@@ -14,8 +14,7 @@ from headrace.errors import PlanError
 from headrace.plan.ids import StageId
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Channel, ChannelKind, Plan
-from headrace.worker.entry import SuperstepTask, read_output, run_superstep
-from headrace.worker.frames import SPARK_SCHEMA
+from headrace.worker.entry import SPARK_SCHEMA, SuperstepTask, read_output, run_superstep
 
 #: Depth given to channels that no stage reads: past the last superstep.
 NO_READER = 1 << 30

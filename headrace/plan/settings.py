@@ -15,3 +15,5 @@ class Settings:
     log_level: int = 30  # user log records below this level stay on the worker
     pickle_library: str = "default"  # Beam's name for what pickled the user's functions
     main_session: bytes = b""  # Beam's session file; empty: the pipeline asked for none
+    python_path: tuple[str, ...] = ()  # folders the workers import from too, when they can see them
+    folder: str = ""  # where relative paths begin, when the workers share the driver's disk

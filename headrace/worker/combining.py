@@ -1,7 +1,7 @@
 """Combine phases on whole batches: pre-combine before the exchange, merge and extract after it.
 
-Takes (key, value) batches, gives (key, accumulator) or (key, result) batches. The pre-combiner holds
-values per key for a while and adds them in one call.
+Takes (key, value) batches, gives (key, accumulator) or (key, result) batches. The pre-combiner
+holds values per key for a while and adds them in one call.
 """
 
 from __future__ import annotations

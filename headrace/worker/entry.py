@@ -8,7 +8,9 @@ the middle of `process` while its output is shipped.
 from __future__ import annotations
 
 import gc
+import os
 import queue
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,16 +21,37 @@ import pyarrow as pa
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Channel, Superstep
 from headrace.worker.columns import decode
-from headrace.worker.failures import report_failure
-from headrace.worker.frames import SuperTuple, from_batch, to_batch
+from headrace.worker.failures import MARK, report_failure
+from headrace.worker.findings import LOG_NUMBER
+from headrace.worker.frames import (
+    REPORT_CHANNEL,
+    SPARK_SCHEMA,
+    SuperTuple,
+    from_batch,
+    to_batch,
+)
 from headrace.worker.main_session import load_main_session
 from headrace.worker.shard import ShardRun
+
+#: The engine enters this room by this door alone; what it needs from further in is handed out here.
+__all__ = [
+    "LOG_NUMBER",
+    "MARK",
+    "REPORT_CHANNEL",
+    "SPARK_SCHEMA",
+    "SuperstepTask",
+    "read_output",
+    "run_superstep",
+]
 
 #: Super tuples waiting to be shipped; bounds the memory between the stages and Spark.
 QUEUE_ROWS = 64
 #: Rows and bytes put into one Arrow batch.
 BATCH_ROWS = 64
 BATCH_BYTES = 4 << 20
+#: Beam's operations call one another, a few frames for each step of a fused chain.
+DEEP_RECURSION = 100_000
+DEEP_STACK_BYTES = 512 << 20  # address space; memory only where it is used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +122,17 @@ def run_superstep(
     task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run all stages of one superstep on one shard."""
+    if task.settings.folder and os.path.isdir(task.settings.folder):
+        os.chdir(task.settings.folder)
+    sys.path += [folder for folder in task.settings.python_path if folder not in sys.path]
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEP_RECURSION))
+    before = threading.stack_size(DEEP_STACK_BYTES)
     outbox = Outbox()
     thread = threading.Thread(
         target=_work, args=(task, shard, batches, outbox), name="headrace-stages", daemon=True
     )
     thread.start()
+    threading.stack_size(before)
     try:
         yield from outbox.batches()
     finally:

@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
         pa.field("channel", pa.int32(), nullable=False),
         pa.field("kind", pa.int32(), nullable=False),
         pa.field("seq", pa.int64(), nullable=False),
-        pa.field("count", pa.int64(), nullable=False),
+        pa.field("elements", pa.int64(), nullable=False),
         pa.field("min_ts", pa.int64(), nullable=False),
         pa.field("max_ts", pa.int64(), nullable=False),
         pa.field("payload", pa.binary(), nullable=False),
@@ -51,8 +51,8 @@ SCHEMA = pa.schema(
 #: The same schema in Spark's words, for the engine.
 SPARK_SCHEMA = (
     "shard int not null, rank int not null, channel int not null, kind int not null, "
-    "seq bigint not null, count bigint not null, min_ts bigint not null, max_ts bigint not null, "
-    "payload binary not null"
+    "seq bigint not null, elements bigint not null, min_ts bigint not null, "
+    "max_ts bigint not null, payload binary not null"
 )
 
 MIN_TS = -(1 << 63)
@@ -67,7 +67,7 @@ class SuperTuple(NamedTuple):
     channel: int
     kind: int
     seq: int  # number of the first element among those its writer sent
-    count: int
+    elements: int
     min_ts: int  # microseconds; MIN_TS where the writer did not look
     max_ts: int
     payload: bytes
@@ -87,4 +87,4 @@ def from_batch(batch: pa.RecordBatch) -> Iterator[SuperTuple]:
     heads = [batch.column(names.index(f.name)).to_pylist() for f in SCHEMA if f.name != "payload"]
     payloads = batch.column(names.index("payload"))
     for i, head in enumerate(zip(*heads, strict=True)):
-        yield SuperTuple(*head, payloads[i].as_py())
+        yield SuperTuple._make((*head, payloads[i].as_py()))

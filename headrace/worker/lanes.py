@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 from apache_beam import pvalue
 from apache_beam.transforms import window
@@ -155,7 +155,8 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     def run(values: list[Any], meta: Meta) -> None:
         with state:
             try:
-                out = list(map(function, values))
+                # Not list(map(...)): a StopIteration of user code would end it as if all were done.
+                out = [function(value) for value in values]
             except Exception as error:  # noqa: BLE001 (raised again with the step's name)
                 augment(error, step_name)
         edge.results(out, meta)
@@ -299,7 +300,7 @@ def refuse_text(result: Any) -> None:
         raise TypeError(msg)
 
 
-def augment(error: Exception, step_name: str) -> None:
+def augment(error: Exception, step_name: str) -> NoReturn:
     """Raise the user's exception with the step's name in its message, as Beam does."""
     if getattr(error, "_tagged_with_step", False):
         raise error

@@ -3,7 +3,7 @@
 A value is *plain* when it is of an exact immutable built-in type that its coder gives back as it
 came: such values are shipped many at a time by `marshal`, with no Python call per element. A key is
 *faithful* when Python's equality and the equality of its encoding agree, so that a dict may group
-by it; 1, 1.0 and True are equal to Python but three keys to Beam, hence floats and booleans are not.
+by it; 1, 1.0 and True are equal to Python but three keys to Beam: floats and booleans are not.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from zlib import crc32
 
 from apache_beam import coders
 
-FAITHFUL = frozenset({int, str, bytes})
-PLAIN = frozenset({int, str, bytes, float, bool, type(None)})
+FAITHFUL: frozenset[type] = frozenset({int, str, bytes})
+PLAIN: frozenset[type] = frozenset({int, str, bytes, float, bool, type(None)})
 _NOTHING: frozenset[type] = frozenset()
 
 _SCALAR_CODERS: tuple[tuple[type, frozenset[type]], ...] = (

@@ -25,9 +25,10 @@ from headrace.worker.columns import ColumnWriter, RowReader
 from headrace.worker.findings import Findings
 from headrace.worker.frames import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
 from headrace.worker.grouping import Grouper, make_grouper
+from headrace.worker.lanes import augment
 from headrace.worker.primitives import ShardOf
 from headrace.worker.side_inputs import SideChannel, SideInputs
-from headrace.worker.stage import StageRun
+from headrace.worker.stage import StageRun, title_of
 from headrace.worker.windows import Grouping, grouping_of
 from headrace.worker.writers import Fanout, GroupWriter, LocalWriter, RowWriter, Writer
 
@@ -106,13 +107,18 @@ class ShardRun:
         cells = Cells(self._side_inputs)
         # Readers before writers: a local writer must find the stage it hands over to.
         for stage in reversed(self._task.superstep.stages):
-            run = StageRun(
-                stage,
-                self._components,
-                cells,
-                self._make_writer,
-                self._task.settings.max_bundle_elements,
-            )
+            try:
+                run = StageRun(
+                    stage,
+                    self._components,
+                    cells,
+                    self._make_writer,
+                    self._task.settings.max_bundle_elements,
+                )
+            except Exception as error:  # noqa: BLE001 (raised again with the stage's steps)
+                if "[while running" in str(error):
+                    raise
+                augment(error, title_of(stage))
             self._stages.insert(0, run)
             for port in stage.reads:
                 self._bind_reader(run, port.transform_id, port.channel)
@@ -132,7 +138,7 @@ class ShardRun:
     def _take(self, row: SuperTuple) -> None:
         grouper = self._groupers.get(row.channel)
         if grouper is not None:
-            grouper.add(row.kind, row.count, row.payload)
+            grouper.add(row.kind, row.elements, row.payload)
             return
         if row.kind != PayloadKind.ROWS:
             msg = f"channel {row.channel} was sent a payload of kind {row.kind}"

@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
     file: IO[bytes]
     offset: int
     size: int
-    count: int
+    values: int
     checksum: int
 
     def load(self) -> bytes:
@@ -100,7 +100,7 @@ class SpilledValues(observable.ObservableMixin):  # type: ignore[misc]
             yield from self._decode(chunk.load())
 
     def __len__(self) -> int:
-        return sum(chunk.count for chunk in self._chunks)
+        return sum(chunk.values for chunk in self._chunks)
 
     def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
         return list, (list(self),)

@@ -21,11 +21,18 @@ from headrace.plan.supersteps import Stage
 from headrace.worker.batches import BATCH_VALUES, Meta, batch_of
 from headrace.worker.bind import ShardWrite, Shared
 from headrace.worker.cells import Cells
+from headrace.worker.lanes import augment
 from headrace.worker.route import Route
 from headrace.worker.timers import TimerQueue
 from headrace.worker.writers import Writer
 
 MakeWriter = Callable[[ShardWrite], Writer]
+
+
+def title_of(stage: Stage) -> str:
+    """Name a stage by the steps fused into it, for errors that no single step can be blamed for."""
+    shown = ", ".join(stage.operators[:3])
+    return shown + (f" and {len(stage.operators) - 3} more" if len(stage.operators) > 3 else "")
 
 
 class StageRun:
@@ -40,6 +47,7 @@ class StageRun:
         max_bundle_elements: int,
     ) -> None:
         self.stage = stage
+        self.title = title_of(stage)
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor()
         descriptor.CopyFrom(components)
         descriptor.MergeFromString(stage.transforms)
@@ -94,6 +102,10 @@ class StageRun:
         statesampler.set_current_tracker(self._sampler)
         try:
             yield
+        except Exception as error:  # noqa: BLE001 (raised again with the stage's steps)
+            if "[while running" in str(error):
+                raise
+            augment(error, self.title)
         finally:
             statesampler.set_current_tracker(before)
 

@@ -16,7 +16,6 @@ from typing import Any
 from apache_beam.runners import common
 from apache_beam.transforms import core, userstate
 
-
 #: Default values that ask Beam to fill an argument in; any other default is the user's own.
 _FILLED_IN = (core._DoFnParam, userstate.StateSpec, userstate.TimerSpec)  # noqa: SLF001
 

@@ -1,7 +1,7 @@
 """Writes a stage's output into super tuples, one writer per channel.
 
-Takes windowed values, one by one or in batches, gives super tuples to a `send` function. What kind of
-channel it is was settled when the writer was built, so no element asks again.
+Takes windowed values, one by one or in batches, gives super tuples to a `send` function. What kind
+of channel it is was settled when the writer was built, so no element asks again.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ class GroupWriter:
         found = self._table.get(windows)
         if found is None:
             found = self._table[windows] = defaultdict(list)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _split(self, table: dict[Any, list[Any]]) -> list[tuple[list[Any], list[Any]]]:
         parts: list[tuple[list[Any], list[Any]]] = [([], []) for _ in range(self._shards)]

@@ -48,7 +48,7 @@ def write(schema: t.StructType | pa.Schema, elements: list[Any], size: int = 1 <
     writer.write(elements, IN_GLOBAL)
     writer.flush()
     assert {(row.channel, row.shard, row.kind) for row in sent} <= {(7, 1, PayloadKind.COLUMNS)}
-    assert sum(row.count for row in sent) == len(elements)
+    assert sum(row.elements for row in sent) == len(elements)
     batches = decode(arrow, [pa.array([row.payload for row in sent], pa.binary())])
     return pa.Table.from_batches(batches, arrow)
 
@@ -295,8 +295,8 @@ def test_many_rows_leave_in_batches_of_the_asked_size_numbered_from_zero() -> No
     for _ in range(50):
         writer.write(["x" * 100] * 64, IN_GLOBAL)
     writer.flush()
-    assert [row.seq for row in sent] == [sum(r.count for r in sent[:i]) for i in range(len(sent))]
-    assert sum(row.count for row in sent) == 3_200
+    assert [row.seq for row in sent] == [sum(r.elements for r in sent[:i]) for i in range(len(sent))]
+    assert sum(row.elements for row in sent) == 3_200
     # The first batch is a guess; later ones hold about four super tuples' worth of bytes.
     assert all(len(row.payload) < 2 * 4 * 4_096 for row in sent[1:])
     assert len(sent) > 10

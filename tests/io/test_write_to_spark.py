@@ -268,6 +268,7 @@ def test_the_users_settings_are_the_same_after_a_run_and_hold_for_the_frames(
     session = spark.newSession()
     session.conf.set(name, "Asia/Tokyo")
     session.conf.set("spark.sql.adaptive.enabled", "true")
+    session.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
     before = dict(session.conf.getAll)
     made = session.sql("SELECT id, date_format(timestamp_seconds(id), 'HH') AS hour FROM range(1)")
     with pipeline(session) as p:
