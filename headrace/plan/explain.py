@@ -23,8 +23,8 @@ _BEAM_ID = re.compile(r"^ref_(?:AppliedPTransform|PCollection)_(.*?)_?\d*$")
 def ordered_stages(plan: Plan) -> list[list[Stage]]:
     """The stages of each superstep in the pipeline's own order.
 
-    Beam's fusion walks sets, so the order in which it leaves stages differs from run to run; what is
-    printed must not.
+    Beam's fusion walks sets, so the order in which it leaves stages differs from run to run; what
+    is printed must not.
     """
     rank = _Ranks(plan)
     labels: dict[StageId, list[str]] = {s.stage_id: [] for s in plan.stages()}
@@ -45,7 +45,7 @@ def ordered_operators(plan: Plan, stage: Stage) -> list[OperatorId]:
 
 
 class _Ranks:
-    """An operator's place in the pipeline; a part made by Beam (`Sum/Merge`) has that of its whole."""
+    """An operator's place in the pipeline; a part (`Sum/Merge`) has the place of its whole."""
 
     def __init__(self, plan: Plan) -> None:
         self._known = {o.operator_id: n for n, o in enumerate(plan.operators)}
@@ -73,7 +73,7 @@ def stage_names(plan: Plan) -> dict[StageId, str]:
 
 
 def collection_name(channel: Channel) -> str:
-    """What a channel carries, without the numbers Beam hands out; empty if only numbers are left."""
+    """What a channel carries, without Beam's running numbers; empty if it has no other name."""
     found = _BEAM_ID.match(channel.label)
     name = found.group(1) if found else channel.label
     return "" if name == "PCollection" else name

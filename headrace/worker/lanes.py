@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, NoReturn
 
 from apache_beam import pvalue
@@ -38,7 +39,9 @@ class Edge:
         *,
         window_fn: Any = None,
         tag: str = "None",
+        frozen_type: bool = False,
     ) -> None:
+        self.frozen_type = frozen_type
         self._receive = receiver.receive
         self._counter = receiver.opcounter
         self._children = children  # None: the receiver itself must see each element
@@ -180,7 +183,7 @@ def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
 
 
 def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
-    gatherer = Gatherer(step)
+    gatherer = Gatherer(step, edge.frozen_type)
 
     def run(values: list[Any], meta: Meta) -> None:
         several = type(meta) is Columns
@@ -209,8 +212,9 @@ class Gatherer:
     element on at once hides it, so such results are handed on at once here too.
     """
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, trusted: bool) -> None:
         self._function = step.function
+        self._trusted = trusted  # the declared output type cannot change, so none is looked at
         self._unchecked = step.shape is Shape.MANY
         self.out: list[Any] = []
         self.origin: list[int] = []
@@ -237,6 +241,17 @@ class Gatherer:
                     out += results[start : start + room]
                     if several:
                         origin += [i] * (len(out) - len(origin))
+                    if len(out) >= room:
+                        self.out, self.origin = out, origin
+                        yield True
+                        out, origin = [], []
+                continue
+            if self._trusted:
+                source = iter(results)
+                while part := list(islice(source, room - len(out))):
+                    out += part
+                    if several:
+                        origin += [i] * len(part)
                     if len(out) >= room:
                         self.out, self.origin = out, origin
                         yield True

@@ -16,6 +16,8 @@ from apache_beam import coders
 
 FAITHFUL: frozenset[type] = frozenset({int, str, bytes})
 PLAIN: frozenset[type] = frozenset({int, str, bytes, float, bool, type(None)})
+#: Keys whose shard is remembered; a lookup is a quarter of a hash.
+MAX_KNOWN_KEYS = 200_000
 _NOTHING: frozenset[type] = frozenset()
 
 _SCALAR_CODERS: tuple[tuple[type, frozenset[type]], ...] = (
@@ -66,6 +68,14 @@ def tuple_check(coder: Any, allowed: frozenset[type]) -> Callable[[tuple[Any, ..
     return None
 
 
+def frozen_type(coder: Any) -> bool:
+    """Whether a coder is that of a declared type whose values cannot change."""
+    coder = unwrap(coder)
+    if type(coder) is coders.TupleCoder:
+        return all(map(frozen_type, coder.coders()))
+    return any(type(coder) is cls for cls, _ in _SCALAR_CODERS)
+
+
 def list_check(coder: Any) -> bool:
     """Whether this coder gives a list of plain values back as it came."""
     return isinstance(unwrap(coder), _ANY_CODERS)
@@ -85,11 +95,25 @@ class ShardOf:
     def __init__(self, key_coder: Any, shards: int) -> None:
         self._impl = key_coder.get_impl()
         self._shards = shards
+        self._known: dict[Any, int] = {}
+        self.known = self._known.get  # a shard already found, or None
         inner = unwrap(key_coder)
+        #: Types that the coder gives back as they came; an int under a float's coder comes back
+        #: as another key, so its type alone says nothing.
+        self._kept = scalar_types(inner) & FAITHFUL
         self._typed = bool(scalar_types(inner)) or type(inner) is coders.TupleCoder
 
     def faithful(self, key: Any) -> int:
         """Give the shard of a key of a faithful exact type (or a tuple of such)."""
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if len(self._known) >= MAX_KNOWN_KEYS:
+            self._known.clear()
+        found = self._known[key] = self._find(key)
+        return found
+
+    def _find(self, key: Any) -> int:
         if type(key) is int:
             return int_shard(key, self._shards)
         if type(key) is str:
@@ -101,12 +125,12 @@ class ShardOf:
     def any(self, key: Any) -> int:
         """Give the shard of any key."""
         kind = type(key)
-        if kind in FAITHFUL:
+        if kind in self._kept:
             return self.faithful(key)
         encoded = self._impl.encode(key)
         if self._typed and kind is not tuple:
             # The coder may turn True into 1 or a str subclass into str: ask for what comes back.
             back = self._impl.decode(encoded)
-            if type(back) in FAITHFUL:
+            if type(back) in self._kept:
                 return self.faithful(back)
         return int(crc32(encoded) % self._shards)

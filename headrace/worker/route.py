@@ -27,6 +27,7 @@ from headrace.worker.lanes import (
     step_node,
     windows_node,
 )
+from headrace.worker.primitives import frozen_type
 
 _ASSIGN_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
 _PHASES = {
@@ -126,7 +127,11 @@ class Route:
         if len(proto.outputs) != 1:
             return element_node(op)
         if isinstance(op, SimpleDo):
-            edge = self._edge(transform_id, window_fn=op.window_fn, tag=op.tag)
+            (coder,) = op.spec.output_coders
+            edge = self._edge(
+                transform_id, window_fn=op.window_fn, tag=op.tag,
+                frozen_type=frozen_type(coder.wrapped_value_coder),
+            )
             return step_node(op.step, op, name, edge)
         if proto.spec.urn == _ASSIGN_WINDOWS:
             strategy = proto_utils.parse_Bytes(

@@ -21,6 +21,7 @@ from apache_beam.coders import observable
 from headrace.errors import TransportError
 
 _HEAD = struct.Struct("<IIII")  # name bytes, values, chunk bytes, checksum of the chunk
+_HEAD_SUM = struct.Struct("<I")  # checksum of the four and the name: a damaged name is another key
 
 #: Values per chunk: one chunk is decoded at a time, so this bounds memory while iterating.
 CHUNK_VALUES = 4_096
@@ -39,9 +40,12 @@ class Chunk(NamedTuple):
         """Read the chunk; damaged bytes are never handed on."""
         data = os.pread(self.file.fileno(), self.size, self.offset)
         if len(data) != self.size or crc32(data) != self.checksum:
-            msg = f"spilled values at byte {self.offset} are damaged; is the local disk full?"
-            raise TransportError(msg)
+            raise _damaged(self.offset)
         return data
+
+
+def _damaged(offset: int) -> TransportError:
+    return TransportError(f"spilled values at byte {offset} are damaged; is the local disk full?")
 
 
 class SpillRuns:
@@ -58,7 +62,9 @@ class SpillRuns:
         file = tempfile.TemporaryFile(prefix="headrace-spill-")  # noqa: SIM115 (lives on)
         for name, chunks in groups:
             for count, data in chunks:
-                file.write(_HEAD.pack(len(name), count, len(data), crc32(data)))
+                head = _HEAD.pack(len(name), count, len(data), crc32(data))
+                file.write(head)
+                file.write(_HEAD_SUM.pack(crc32(head + name)))
                 file.write(name)
                 file.write(data)
         file.flush()
@@ -76,10 +82,17 @@ class SpillRuns:
             end = os.fstat(run.fileno()).st_size
             offset = 0
             while offset < end:
-                head = os.pread(file.fileno(), _HEAD.size, offset)
+                fixed = os.pread(file.fileno(), _HEAD.size + _HEAD_SUM.size, offset)
+                if len(fixed) != _HEAD.size + _HEAD_SUM.size:
+                    raise _damaged(offset)
+                head = fixed[: _HEAD.size]
                 name_size, count, size, checksum = _HEAD.unpack(head)
-                name = os.pread(file.fileno(), name_size, offset + _HEAD.size)
-                offset += _HEAD.size + name_size
+                if name_size > end - offset:  # checked first: it may ask for any amount of memory
+                    raise _damaged(offset)
+                name = os.pread(file.fileno(), name_size, offset + len(fixed))
+                if (crc32(head + name),) != _HEAD_SUM.unpack(fixed[_HEAD.size :]):
+                    raise _damaged(offset)
+                offset += len(fixed) + name_size
                 yield name, Chunk(run, offset, size, count, checksum)
                 offset += size
 

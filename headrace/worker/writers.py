@@ -217,7 +217,8 @@ class GroupWriter:
         self._shards = shards
         self._shard_of = ShardOf(self._key_coder, shards)
         self._fixed = fixed_shard
-        self._target_bytes = super_tuple_bytes * max(4, shards)
+        # Grouping before the exchange pays only if many elements of a key meet here.
+        self._target_bytes = super_tuple_bytes * max(16, 4 * shards)
         self._limit = 1_000  # grows or shrinks to what fills `target_bytes`
         self._held = 0
         self._seq = 0
@@ -350,9 +351,10 @@ class GroupWriter:
         if self._fixed is not None:
             parts[self._fixed] = (list(table), list(table.values()))
             return parts
-        where = self._shard_of.faithful
+        where, known = self._shard_of.faithful, self._shard_of.known
         for key, values in table.items():
-            keys, lists = parts[where(key)]
+            shard = known(key)
+            keys, lists = parts[where(key) if shard is None else shard]
             keys.append(key)
             lists.append(values)
         return parts

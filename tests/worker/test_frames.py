@@ -31,12 +31,6 @@ def test_rows_come_back_as_they_went_in(rows: list[SuperTuple]) -> None:
     assert list(from_batch(to_batch(rows))) == rows
 
 
-def test_no_rows_give_an_empty_batch_of_the_schema() -> None:
-    batch = to_batch([])
-    assert batch.schema == SCHEMA
-    assert list(from_batch(batch)) == []
-
-
 def test_columns_are_found_by_name_as_an_engine_may_reorder_them() -> None:
     row = SuperTuple(1, Rank.DATA, 3, PayloadKind.ROWS, 5, 6, 7, 8, b"nine")
     shuffled = to_batch([row]).select(list(reversed(SCHEMA.names)))

@@ -54,8 +54,10 @@ class Point(NamedTuple):
         (PAIR, Point(3, "a"), (3, "a")),
         (PAIR, (True, "a"), (1, "a")),
         (PAIR, (np.int64(3), Name("a")), (3, "a")),
-        (coders.BytesCoder(), np.bytes_(b"kim"), b"kim"),
         (LengthPrefixCoder(VAR_INT), True, 1),
+        (coders.FloatCoder(), 1, 1.0),
+        (coders.FloatCoder(), True, 1.0),
+        (coders.BooleanCoder(), 1, True),
     ],
     ids=repr,
 )
