@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NoReturn
 
 from apache_beam import pvalue
@@ -82,7 +82,17 @@ class Edge:
 
     def results(self, values: list[Any], meta: Meta) -> None:
         """Hand on what user code gave: values, or values with a time, windows or a tag."""
-        for kind in set(map(type, values)):
+        kinds = set(map(type, values))
+        if kinds == _STAMPED and type(self._window_fn) is window.GlobalWindows:
+            if type(meta) is not Columns and len(meta.windows) == 1:  # the common case, in bulk
+                meta = Columns(
+                    [v.timestamp.micros for v in values],
+                    [_GLOBAL] * len(values),
+                    [PANE_INFO_UNKNOWN] * len(values),
+                )
+                self([v.value for v in values], meta)
+                return
+        for kind in kinds:
             if issubclass(kind, SPECIAL):
                 values, meta = self._unwrap(values, meta)
                 break
@@ -130,6 +140,7 @@ class Edge:
 
 
 _GLOBAL = (window.GlobalWindow(),)
+_STAMPED = {window.TimestampedValue}
 
 
 def element_node(op: Any) -> Node:
@@ -150,7 +161,7 @@ def step_node(step: Step, op: Any, step_name: str, edge: Edge) -> Node:
             return _one(step.function, op.scoped_process_state, step_name, edge)
         case Shape.KEEP:
             return _keep(step.function, op.scoped_process_state, step_name, edge)
-        case Shape.MANY | Shape.STREAM:
+        case Shape.MANY | Shape.FLAT | Shape.STREAM:
             return _many(step, op.scoped_process_state, step_name, edge)
 
 
@@ -216,6 +227,7 @@ class Gatherer:
         self._function = step.function
         self._trusted = trusted  # the declared output type cannot change, so none is looked at
         self._unchecked = step.shape is Shape.MANY
+        self._stream = step.shape is Shape.STREAM
         self.out: list[Any] = []
         self.origin: list[int] = []
         self.odd: list[tuple[Any, int]] = []  # at most one result that cannot wait, and its input
@@ -225,6 +237,9 @@ class Gatherer:
 
         With `several`, notes for each result which input it came from.
         """
+        if self._trusted and self._stream and not several:
+            yield from self._through(values)
+            return
         function, frozen, room = self._function, FROZEN, BATCH_VALUES
         out: list[Any] = []
         origin: list[int] = []
@@ -248,7 +263,8 @@ class Gatherer:
                 continue
             if self._trusted:
                 source = iter(results)
-                while part := list(islice(source, room - len(out))):
+                while True:
+                    part = list(islice(source, room))
                     out += part
                     if several:
                         origin += [i] * len(part)
@@ -256,6 +272,8 @@ class Gatherer:
                         self.out, self.origin = out, origin
                         yield True
                         out, origin = [], []
+                    if len(part) < room:
+                        break
                 continue
             for result in results:
                 if type(result) in frozen or is_frozen(result):
@@ -273,6 +291,17 @@ class Gatherer:
                     out, origin = [], []
         self.out, self.origin = out, origin
         yield False
+
+
+    def _through(self, values: list[Any]) -> Iterator[bool]:
+        """Run generators one after the other, with no look at what they give."""
+        source = chain.from_iterable(self._function(value) for value in values)
+        while True:
+            self.out = list(islice(source, BATCH_VALUES))
+            if len(self.out) < BATCH_VALUES:
+                yield False
+                return
+            yield True
 
 
 #: Exact types whose values never change.

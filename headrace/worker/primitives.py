@@ -8,7 +8,7 @@ by it; 1, 1.0 and True are equal to Python but three keys to Beam: floats and bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from zlib import crc32
 
@@ -16,8 +16,6 @@ from apache_beam import coders
 
 FAITHFUL: frozenset[type] = frozenset({int, str, bytes})
 PLAIN: frozenset[type] = frozenset({int, str, bytes, float, bool, type(None)})
-#: Keys whose shard is remembered; a lookup is a quarter of a hash.
-MAX_KNOWN_KEYS = 200_000
 _NOTHING: frozenset[type] = frozenset()
 
 _SCALAR_CODERS: tuple[tuple[type, frozenset[type]], ...] = (
@@ -95,8 +93,6 @@ class ShardOf:
     def __init__(self, key_coder: Any, shards: int) -> None:
         self._impl = key_coder.get_impl()
         self._shards = shards
-        self._known: dict[Any, int] = {}
-        self.known = self._known.get  # a shard already found, or None
         inner = unwrap(key_coder)
         #: Types that the coder gives back as they came; an int under a float's coder comes back
         #: as another key, so its type alone says nothing.
@@ -105,15 +101,6 @@ class ShardOf:
 
     def faithful(self, key: Any) -> int:
         """Give the shard of a key of a faithful exact type (or a tuple of such)."""
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        if len(self._known) >= MAX_KNOWN_KEYS:
-            self._known.clear()
-        found = self._known[key] = self._find(key)
-        return found
-
-    def _find(self, key: Any) -> int:
         if type(key) is int:
             return int_shard(key, self._shards)
         if type(key) is str:
@@ -121,6 +108,18 @@ class ShardOf:
         if type(key) is bytes:
             return crc32(key) % self._shards
         return int(crc32(self._impl.encode(key)) % self._shards)
+
+    def each(self, keys: Iterable[Any]) -> list[int]:
+        """Give the shards of many faithful keys; those of one type in one loop of its own."""
+        kinds = set(map(type, keys))
+        shards = self._shards
+        if kinds == {int}:
+            return [
+                (((key * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF) >> 32) % shards for key in keys
+            ]
+        if kinds == {str}:
+            return [crc32(key.encode("utf-8", "surrogatepass")) % shards for key in keys]
+        return list(map(self.faithful, keys))
 
     def any(self, key: Any) -> int:
         """Give the shard of any key."""

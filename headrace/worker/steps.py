@@ -25,7 +25,8 @@ class Shape(Enum):
 
     ONE = "one"  # the one output
     KEEP = "keep"  # whether the element passes
-    MANY = "many"  # an iterable of outputs, or None
+    MANY = "many"  # an iterable of outputs, or None; never a text or a dict
+    FLAT = "flat"  # FlatMap's: the same, but a text or a dict is taken apart like a list
     STREAM = "stream"  # a generator of outputs, never None
 
 
@@ -57,6 +58,8 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
         if inner is not None:
             return inner
     process = fn.process
+    if isinstance(fn, core.CallableWrapperDoFn):
+        return Step(function=process, shape=Shape.FLAT)
     shape = Shape.STREAM if inspect.isgeneratorfunction(process) else Shape.MANY
     return Step(function=process, shape=shape)
 

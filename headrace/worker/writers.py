@@ -351,10 +351,10 @@ class GroupWriter:
         if self._fixed is not None:
             parts[self._fixed] = (list(table), list(table.values()))
             return parts
-        where, known = self._shard_of.faithful, self._shard_of.known
-        for key, values in table.items():
-            shard = known(key)
-            keys, lists = parts[where(key) if shard is None else shard]
+        if self._shards == 1:
+            return [(list(table), list(table.values()))]
+        for shard, (key, values) in zip(self._shard_of.each(table), table.items(), strict=True):
+            keys, lists = parts[shard]
             keys.append(key)
             lists.append(values)
         return parts

@@ -86,3 +86,11 @@ def in_order(found: list[Any]) -> list[Any]:
 def sorted_values(pair: tuple[Any, Any]) -> tuple[Any, list[Any]]:
     """Give a group with its values in a stable order."""
     return pair[0], in_order(list(pair[1]))
+
+
+def in_millis(found: list[Any]) -> list[Any]:
+    """Cut the times of what `CollectWithTime` kept to milliseconds, as Beam does on the wire."""
+    return [
+        (value, int(timestamp.micros / 1_000), window, pane)
+        for value, timestamp, window, pane in found
+    ]
