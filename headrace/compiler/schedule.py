@@ -225,10 +225,9 @@ class _Joiner:
         local = [w for w in writers if w[0].depth == node.depth]
         far = [w for w in writers if w[0].depth != node.depth]
         if far and kind is ChannelKind.LOCAL:
-            if grouping:
-                msg = f"elided grouping {buffer} has a writer in another superstep"
-                raise PlanError(msg)
-            kind, far_reason = ChannelKind.SPREAD, "the reader waits for a later superstep"
+            # What waits for a later superstep is moved; a grouping must get it back to its shard.
+            kind = ChannelKind.GROUP if grouping else ChannelKind.SPREAD
+            far_reason = "the reader waits for a later superstep"
         else:
             far_reason = reason
         for group, group_kind, why in (

@@ -13,6 +13,7 @@ import queue
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,6 +95,9 @@ class Outbox:
     def close(self) -> None:
         """Nobody will take more."""
         self._closed = True
+        with suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()  # wakes a sender that waits for room
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Give what was sent, several rows at a time."""

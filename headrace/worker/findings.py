@@ -56,11 +56,16 @@ class Findings(logging.Handler):
         """Keep one log record."""
         if record.name.startswith(("py4j", "pyspark")):
             return
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001 (wrong arguments of a log call must not fail the task)
+            self.handleError(record)
+            return
         entry: dict[str, Any] = {
             "kind": "log",
             "name": record.name,
             "level": record.levelno,
-            "message": record.getMessage(),
+            "message": message,
             "path": record.pathname,
             "line": record.lineno,
             "created": record.created,

@@ -127,8 +127,14 @@ class ShardRun:
         channel = self._task.channels[index]
         self._readers[index] = (run, transform_id)
         if channel.groups:
+            # Several channels may lead to one grouping: they fill one table.
+            known = [
+                self._groupers[port.channel]
+                for port in run.stage.reads
+                if port.transform_id == transform_id and port.channel in self._groupers
+            ]
             windowing = self._windowing(channel)
-            self._groupers[index] = make_grouper(
+            self._groupers[index] = known[0] if known else make_grouper(
                 self._coder(index), windowing, grouping_of(windowing),
                 self._task.settings.group_memory_bytes,
             )
@@ -147,11 +153,14 @@ class ShardRun:
         run.push_rows(transform_id, row.payload, self._decoders[row.channel])
 
     def _close(self, run: StageRun, number: int) -> None:
+        emitted: set[int] = set()
         for port in run.stage.reads:
             channel = self._task.channels[port.channel]
-            grouper = self._groupers.pop(port.channel, None)
+            grouper = self._groupers.get(port.channel)
             if grouper is not None:
-                grouper.emit(partial(run.push, port.transform_id))
+                if id(grouper) not in emitted:
+                    emitted.add(id(grouper))
+                    grouper.emit(partial(run.push, port.transform_id))
             elif channel.source_ref == "impulse" and self._owns(port.channel):
                 run.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
         run.close_input()

@@ -10,10 +10,11 @@ import heapq
 import os
 import struct
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from apache_beam.coders import observable
@@ -27,10 +28,21 @@ _HEAD_SUM = struct.Struct("<I")  # checksum of the four and the name: a damaged 
 CHUNK_VALUES = 4_096
 
 
+class RunFile:
+    """An anonymous temporary file that is closed when nobody points at it any more."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="headrace-spill-")  # noqa: SIM115 (lives on)
+        self.write = self._file.write
+        self.flush = self._file.flush
+        self.fileno = self._file.fileno
+        weakref.finalize(self, self._file.close)
+
+
 class Chunk(NamedTuple):
     """Where some values of one group lie."""
 
-    file: IO[bytes]
+    file: RunFile
     offset: int
     size: int
     values: int
@@ -52,14 +64,14 @@ class SpillRuns:
     """Sorted runs in anonymous temporary files; the system frees them when the task ends."""
 
     def __init__(self) -> None:
-        self._runs: list[IO[bytes]] = []
+        self._runs: list[RunFile] = []
 
     def __bool__(self) -> bool:
         return bool(self._runs)
 
     def write(self, groups: Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]) -> None:
         """Write one run; `groups` come in name order, each with its (count, bytes) chunks."""
-        file = tempfile.TemporaryFile(prefix="headrace-spill-")  # noqa: SIM115 (lives on)
+        file = RunFile()
         for name, chunks in groups:
             for count, data in chunks:
                 head = _HEAD.pack(len(name), count, len(data), crc32(data))
@@ -77,7 +89,7 @@ class SpillRuns:
             yield name, [chunk for _, chunk in pairs]
 
     @staticmethod
-    def _scan(run: IO[bytes]) -> Iterator[tuple[bytes, Chunk]]:
+    def _scan(run: RunFile) -> Iterator[tuple[bytes, Chunk]]:
         with os.fdopen(os.dup(run.fileno()), "rb") as file:
             end = os.fstat(run.fileno()).st_size
             offset = 0

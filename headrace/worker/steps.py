@@ -51,7 +51,7 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
     method = signature.process_method
     if signature.is_stateful_dofn() or signature.is_splittable_dofn():
         return None
-    if any(isinstance(value, _FILLED_IN) for value in method.defaults):
+    if any(map(_is_filled_in, method.defaults)):
         return None
     if type(fn) is core.CallableWrapperDoFn:
         inner = _unwrap(fn._fn)  # noqa: SLF001 (Beam's own wrapper has no public door)
@@ -62,6 +62,13 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
         return Step(function=process, shape=Shape.FLAT)
     shape = Shape.STREAM if inspect.isgeneratorfunction(process) else Shape.MANY
     return Step(function=process, shape=shape)
+
+
+def _is_filled_in(default: Any) -> bool:
+    """Whether Beam fills this argument in; the bundle finaliser is asked for by its class."""
+    if isinstance(default, type):
+        return issubclass(default, _FILLED_IN)
+    return isinstance(default, _FILLED_IN)
 
 
 def _unwrap(wrapper: Any) -> Step | None:

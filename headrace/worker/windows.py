@@ -28,5 +28,14 @@ def grouping_of(windowing: Any) -> Grouping:
         and windowing.timestamp_combiner == window.TimestampCombiner.OUTPUT_AT_EOW
     )
     fn = windowing.windowfn
-    plain_intervals = type(fn) in (window.FixedWindows, window.SlidingWindows)
+    plain_intervals = type(fn) in (window.FixedWindows, window.SlidingWindows) and _in_millis(fn)
     return Grouping.INTERVALS if fires_once and plain_intervals else Grouping.GENERAL
+
+
+def _in_millis(fn: Any) -> bool:
+    """Whether all windows begin and end on whole milliseconds, the most that Beam's coder keeps.
+
+    Else one window has two names: a cut one in rows, a whole one in bulk.
+    """
+    spans = [fn.size, fn.offset, getattr(fn, "period", fn.size)]
+    return not any(span.micros % 1_000 for span in spans)

@@ -21,8 +21,6 @@ from headrace.worker.windows import Grouping, grouping_of
 from headrace.worker.writers import GroupWriter
 
 ANY = coders.FastPrimitivesCoder()
-#: Spill files are freed with the grouper that made them; Python warns that nobody closed them.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 SMALL = settings(max_examples=40, deadline=None)
 
 
@@ -242,7 +240,7 @@ def test_the_pane_of_a_global_group_is_the_only_one_and_on_time() -> None:
     assert found == Counter({("'k'", ("1", "2"), "GlobalWindow", end, only): 1})
 
 
-@pytest.mark.not_built("Beam's trigger driver has no processing time in batch; nor has Beam's runner")
+@pytest.mark.not_built("Beam's trigger driver, which we use, has no processing time in batch")
 def test_a_processing_time_trigger_fires_once_at_the_end_of_a_bounded_input() -> None:
     windowing = core.Windowing(
         window.FixedWindows(10), trigger.Repeatedly(trigger.AfterProcessingTime(5)), DISCARDING

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import combiners, core, window
 
-from headrace.worker import combining
+from headrace.worker import combining, lanes
 from headrace.worker.combining import builtin_of, owns_resources
 from tests.worker.harness import SEEN, collect, gathered, gathered_by_beam, on_headrace
 
@@ -77,11 +77,13 @@ CASES: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.fixture(params=["roomy", "tight"])
+@pytest.fixture(params=["roomy", "adding", "sending"])
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Limits as they are, and limits that make the pre-combiner add and send at every turn."""
-    if request.param == "tight":
+    """Limits as they are, and limits that make the pre-combiner add, or add and send, often."""
+    if request.param != "roomy":
+        monkeypatch.setattr(lanes, "BATCH_VALUES", 8)
         monkeypatch.setattr(combining, "HELD_VALUES", 2)
+    if request.param == "sending":
         monkeypatch.setattr(combining, "MAX_KEYS", 3)
         monkeypatch.setattr(combining, "MAX_KEYS_TINY", 3)
     return str(request.param)
@@ -93,10 +95,11 @@ def test_a_combine_per_key_is_that_of_all_its_values(name: str) -> None:
     fn, plain = CASES[name]
 
     def build(p: beam.Pipeline) -> None:
-        p | beam.Create(PAIRS) | beam.CombinePerKey(fn) | collect()
+        made = p | beam.Create([0]) | beam.FlatMap(lambda _: PAIRS)
+        made | beam.CombinePerKey(fn) | collect()
 
     expected = sorted((key, plain(values)) for key, values in by_key(PAIRS).items())
-    assert gathered(build, "--max_bundle_elements=30") == expected
+    assert gathered(build) == expected
 
 
 @pytest.mark.usefixtures("room")

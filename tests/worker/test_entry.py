@@ -61,7 +61,7 @@ def test_a_reader_that_goes_away_stops_the_stages_and_tears_them_down(
     monkeypatch.setattr(entry, "QUEUE_ROWS", 1)
     SEEN.clear()
     task = first_task(large_output, Settings(super_tuple_bytes=1_000))
-    batches = run_superstep(task, 0, iter(()))
+    batches: Any = run_superstep(task, 0, iter(()))
     next(batches)
     assert len(stage_threads()) == 1
     batches.close()
@@ -97,13 +97,12 @@ def test_a_failure_in_the_stages_is_raised_where_the_output_is_read() -> None:
 
 
 def test_a_failing_input_is_raised_and_not_taken_for_its_end() -> None:
-    def broken() -> Any:
-        message = "the shuffle is gone"
+    def fail(number: int) -> Any:
+        message = f"the shuffle is gone, batch {number}"
         raise OSError(message)
-        yield
 
     with pytest.raises(TaskFailure, match="the shuffle is gone"):
-        list(run_superstep(first_task(large_output, Settings()), 0, broken()))
+        list(run_superstep(first_task(large_output, Settings()), 0, map(fail, [1])))
 
 
 def test_a_full_box_waits_for_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def test_records_keep_name_level_message_and_traceback() -> None:
     with Findings(logging.INFO) as found:
         LOG.info("seen %d of %s", 3, "four")
         try:
-            raise KeyError("gone")
+            dict[str, int]()["gone"]
         except KeyError:
             LOG.exception("failed")
     first, second = entries(found)

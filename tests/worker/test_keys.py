@@ -8,6 +8,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam import coders
+from apache_beam.transforms import window
 
 from tests.worker.harness import collect, gathered, gathered_by_beam, sorted_values
 
@@ -114,8 +115,20 @@ def test_a_key_that_its_coder_cannot_hold_meets_the_same_end_as_on_beam(
 @pytest.mark.parametrize("bad", [1 << 63, "\ud800"], ids=["integer", "text"])
 def test_a_value_that_its_coder_cannot_hold_meets_the_same_end_as_on_beam(bad: Any) -> None:
     values = [type(bad)(), bad, type(bad)()]
-    build = grouped([("k", value) for value in values], tuple[str, type(bad)])
+    hint = tuple[str, int] if isinstance(bad, int) else tuple[str, str]
+    build = grouped([("k", value) for value in values], hint)
     assert outcome(gathered, build) == outcome(gathered_by_beam, build)
+
+
+def test_a_window_that_ends_within_a_millisecond_is_one_window_however_its_values_travel() -> None:
+    def build(p: beam.Pipeline) -> None:
+        pairs = [("k", 1), ("k", {"a": 1})]  # one in bulk, one as a row
+        made = p | beam.Create([0]) | beam.FlatMap(lambda _: pairs)
+        stamped = made | beam.Map(lambda pair: window.TimestampedValue(pair, 0.0016))
+        windowed = stamped | beam.WindowInto(window.FixedWindows(0.0015))
+        windowed | beam.GroupByKey() | beam.Map(sorted_values) | collect()
+
+    assert gathered(build) == [("k", [1, {"a": 1}])] == gathered_by_beam(build)
 
 
 def test_a_key_coder_of_the_users_own_decides_what_is_equal() -> None:

@@ -85,7 +85,7 @@ STEPS: dict[str, tuple[Any, list[int]]] = {
     "filter with an argument": (beam.Filter(lambda x, low: x > low, 7), [8, 9]),
     "filter that keeps none": (beam.Filter(lambda x: False), []),
     "flat map to a list": (beam.FlatMap(lambda x: [x] * (x % 3)), [1, 2, 2, 4, 5, 5, 7, 8, 8]),
-    "flat map to a range": (beam.FlatMap(lambda x: range(x)), [y for x in NUMBERS for y in range(x)]),
+    "flat map to a range": (beam.FlatMap(lambda x: range(x % 3)), [0, 0, 1, 0, 0, 1, 0, 0, 1]),
     "flat map to a set": (beam.FlatMap(lambda x: {x}), NUMBERS),
     "flat map to a generator": (beam.FlatMap(lambda x: (y for y in [x, x])), sorted(NUMBERS * 2)),
     "flat map to none": (beam.FlatMap(lambda x: None), []),
@@ -265,7 +265,7 @@ def fail_oddly(x: int) -> Any:
 
 
 def stop(x: int) -> Any:
-    raise StopIteration("seven")
+    raise StopIteration
 
 
 @pytest.mark.parametrize(

@@ -128,3 +128,23 @@ def test_two_consumers_of_a_list_see_it_as_it_was_put_out() -> None:
     found = on_headrace(build)[0]
     assert sorted(found["sums"]) == [10, 20, 21, 33, 41, 63]
     assert sorted(found["sizes"]) == [1, 1, 2, 2, 3, 3]
+
+
+class OneBuffer:
+    """Gives one list for every element, with other contents each time."""
+
+    def __init__(self) -> None:
+        self._held: list[int] = []
+
+    def __call__(self, element: int) -> list[int]:
+        self._held[:] = [element]
+        return self._held
+
+
+@pytest.mark.not_built("a Map runs over a whole batch before its results are handed on")
+def test_a_map_that_uses_one_list_for_all_its_results_loses_none() -> None:
+    def build(p: beam.Pipeline) -> None:
+        made = p | beam.Create([1, 2, 3], reshuffle=False) | "Buffer" >> beam.Map(OneBuffer())
+        made | "Copy" >> beam.Map(tuple) | collect()
+
+    assert gathered(build) == [(1,), (2,), (3,)]

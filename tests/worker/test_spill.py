@@ -19,8 +19,6 @@ from headrace.worker.spill import SpilledValues, SpillRuns
 from headrace.worker.windows import grouping_of
 from headrace.worker.writers import GroupWriter
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
-
 NAMES = st.binary(max_size=4)
 CHUNKS = st.lists(st.tuples(st.integers(0, 9), st.binary(max_size=9)), min_size=1, max_size=3)
 

@@ -1,0 +1,117 @@
+"""Only a DoFn that wants nothing but the element is taken for a simple step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam import coders
+from apache_beam.transforms import userstate
+
+from headrace.worker.lanes import all_frozen, is_frozen
+from headrace.worker.steps import Shape, step_of
+
+
+def inside(transform: Any) -> Any:
+    """The DoFn of a ParDo, and its arguments, as a worker unpickles them."""
+    return transform.fn, transform.args, transform.kwargs
+
+
+class Plain(beam.DoFn):  # type: ignore[misc]
+    def process(self, element: Any) -> list[Any]:
+        return [element, element]
+
+
+class Stream(beam.DoFn):  # type: ignore[misc]
+    def process(self, element: Any, times: int = 2) -> Iterator[Any]:
+        for _ in range(times):
+            yield element
+
+
+class WithTime(beam.DoFn):  # type: ignore[misc]
+    def process(self, element: Any, time: Any = beam.DoFn.TimestampParam) -> Any:
+        yield element, time
+
+
+class WithWindow(beam.DoFn):  # type: ignore[misc]
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Any:
+        yield element, window
+
+
+class WithState(beam.DoFn):  # type: ignore[misc]
+    CELL = userstate.BagStateSpec("bag", coders.VarIntCoder())
+
+    def process(self, element: Any, cell: Any = beam.DoFn.StateParam(CELL)) -> Any:  # noqa: B008
+        yield element
+
+
+class WithFinaliser(beam.DoFn):  # type: ignore[misc]
+    def process(self, element: Any, end: Any = beam.DoFn.BundleFinalizerParam) -> Any:
+        yield element
+
+
+class Batched(beam.DoFn):  # type: ignore[misc]
+    def process_batch(self, batch: list[int]) -> Iterator[list[int]]:
+        yield batch
+
+
+@pytest.mark.parametrize(
+    ("transform", "shape", "given", "result"),
+    [
+        (beam.Map(lambda x: x + 1), Shape.ONE, 1, 2),
+        (beam.Map(str), Shape.ONE, 1, "1"),
+        (beam.Filter(lambda x: x > 1), Shape.KEEP, 1, False),
+        (beam.MapTuple(lambda a, b: a * b), Shape.ONE, (3, 4), 12),
+        (beam.FlatMap(lambda x: [x, x]), Shape.FLAT, 1, [1, 1]),
+        (beam.ParDo(Plain()), Shape.MANY, 1, [1, 1]),
+    ],
+    ids=["map", "map of a class", "filter", "map of tuples", "flat map", "dofn"],
+)
+def test_the_function_inside_is_found_with_its_shape(
+    transform: Any, shape: Shape, given: Any, result: Any
+) -> None:
+    step = step_of(*inside(transform))
+    assert step is not None
+    assert step.shape is shape
+    assert step.function(given) == result
+
+
+def test_a_generator_is_known_never_to_give_none() -> None:
+    step = step_of(*inside(beam.ParDo(Stream())))
+    assert step is not None
+    assert step.shape is Shape.STREAM
+    assert list(step.function(5)) == [5, 5]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        beam.ParDo(WithTime()), beam.ParDo(WithWindow()), beam.ParDo(WithState()),
+        beam.ParDo(WithFinaliser()), beam.ParDo(Batched()), beam.ParDo(Stream(), 3),
+        beam.Map(lambda x, y: x + y, 3), beam.Map(lambda x, y=1: x + y, y=3),
+        beam.Map(lambda x, time=beam.DoFn.TimestampParam: (x, time)),
+        beam.FlatMap(lambda x, window=beam.DoFn.WindowParam: [(x, window)]),
+    ],
+    ids=["time", "window", "state", "finaliser", "batches", "argument", "argument of a map",
+         "keyword of a map", "time of a map", "window of a flat map"],
+)  # fmt: skip
+def test_a_dofn_that_wants_more_than_the_element_is_left_to_beam(transform: Any) -> None:
+    assert step_of(*inside(transform)) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "frozen"),
+    [
+        (1, True), ("a", True), (None, True), (b"", True), (1.5, True), (1j, True),
+        (frozenset({1}), True), ((), True), ((1, ("a", None)), True),
+        (beam.window.TimestampedValue(1, 2), True),
+        ([], False), ({}, False), (set(), False), ((1, []), False), (((1, [2]),), False),
+        (bytearray(), False), (beam.window.TimestampedValue([], 2), False), (object(), False),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_only_what_can_never_change_is_called_frozen(value: Any, frozen: bool) -> None:
+    assert is_frozen(value) is frozen
+    assert all_frozen([1, value]) is frozen
