@@ -16,7 +16,7 @@ from apache_beam.coders import coder_impl
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 from apache_beam.transforms import trigger
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
 from headrace.errors import TransportError
@@ -286,7 +286,7 @@ class GeneralGrouper(Grouper):
     def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
         super().__init__(windowed_coder, windowing, memory_bytes)
         self._table: dict[bytes, list[Any]] = {}
-        self._driver = trigger.create_trigger_driver(windowing, True)
+        self._driver = trigger.create_trigger_driver(windowing, True, clock=_StoppedClock())
 
     def _add_row(self, encoded_key: bytes, element: Any) -> None:
         self._table.setdefault(encoded_key, []).append(element)
@@ -320,8 +320,27 @@ class GeneralGrouper(Grouper):
 
     def _fire(self, name: bytes, elements: list[Any], push: Push) -> None:
         key = self._key_impl.decode(name)
-        for pane in self._driver.process_entire_key(key, elements):
-            push([pane.value], pane)
+        state = trigger.InMemoryUnmergedState()
+        for pane in self._driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP):
+            push([(key, pane.value)], pane)
+        while state.timers:  # the input is whole: event time and processing time jump to the end
+            due, _ = state.get_timers(
+                clear=True, watermark=MAX_TIMESTAMP, processing_time=MAX_TIMESTAMP
+            )
+            for window, (name, domain, moment, _) in due:
+                fired = self._driver.process_timer(
+                    window, name, domain, Timestamp.of(moment), state
+                )
+                for pane in fired:
+                    push([(key, pane.value)], pane)
+
+
+class _StoppedClock:
+    """Processing time stands still while a bounded input is read."""
+
+    def time(self) -> float:
+        """Give the time."""
+        return 0.0
 
 
 _SPAN_BYTES = 16

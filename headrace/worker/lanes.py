@@ -166,16 +166,71 @@ def step_node(step: Step, op: Any, step_name: str, edge: Edge) -> Node:
 
 
 def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
+    pilot: Pilot | None = None if edge.frozen_type else Pilot()
+
+    def one_by_one(values: list[Any], meta: Meta, pilot: Pilot) -> tuple[int, list[Any]]:
+        """Hand results on at once until the pilot is satisfied.
+
+        Gives how many are done, and the last result if it may wait for the others.
+        """
+        for i, value in enumerate(values):
+            if pilot.satisfied:
+                return i, []
+            with state:
+                try:
+                    result = function(value)
+                except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                    augment(error, step_name)
+            if is_frozen(result):
+                pilot.satisfied = True
+                return i, [result]
+            pilot.saw(result)
+            edge.single(result, pick_one(pick(meta, [i])))
+        return len(values), []
+
     def run(values: list[Any], meta: Meta) -> None:
+        nonlocal pilot
+        out: list[Any] = []
+        if pilot is not None:
+            done, out = one_by_one(values, meta, pilot)
+            if pilot.satisfied:
+                pilot = None
+            if done == len(values):
+                return
+            if done:
+                meta = pick(meta, list(range(done, len(values))))
+                values = values[done:]
         with state:
             try:
                 # Not list(map(...)): a StopIteration of user code would end it as if all were done.
-                out = [function(value) for value in values]
+                out += [function(value) for value in values[len(out) :]]
             except Exception as error:  # noqa: BLE001 (raised again with the step's name)
                 augment(error, step_name)
         edge.results(out, meta)
 
     return run
+
+
+class Pilot:
+    """Watches the first results of a function: does it give a new object each time?
+
+    Some functions change and return one and the same object. Handed on at once, each result is seen
+    as it was; gathered in a batch, all would be seen as the last one.
+    """
+
+    TRIES = 2
+
+    def __init__(self) -> None:
+        self.satisfied = False
+        self._seen: list[Any] = []
+
+    def saw(self, result: Any) -> None:
+        """Take note of one result."""
+        if any(result is earlier for earlier in self._seen):
+            self._seen = [result]  # reused: never satisfied while this goes on
+        else:
+            self._seen.append(result)
+            self.satisfied = len(self._seen) >= self.TRIES
 
 
 def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:

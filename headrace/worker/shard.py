@@ -25,10 +25,9 @@ from headrace.worker.columns import ColumnWriter, RowReader
 from headrace.worker.findings import Findings
 from headrace.worker.frames import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
 from headrace.worker.grouping import Grouper, make_grouper
-from headrace.worker.lanes import augment
 from headrace.worker.primitives import ShardOf
 from headrace.worker.side_inputs import SideChannel, SideInputs
-from headrace.worker.stage import StageRun, title_of
+from headrace.worker.stage import StageRun, blaming
 from headrace.worker.windows import Grouping, grouping_of
 from headrace.worker.writers import Fanout, GroupWriter, LocalWriter, RowWriter, Writer
 
@@ -107,7 +106,7 @@ class ShardRun:
         cells = Cells(self._side_inputs)
         # Readers before writers: a local writer must find the stage it hands over to.
         for stage in reversed(self._task.superstep.stages):
-            try:
+            with blaming(stage):
                 run = StageRun(
                     stage,
                     self._components,
@@ -115,10 +114,6 @@ class ShardRun:
                     self._make_writer,
                     self._task.settings.max_bundle_elements,
                 )
-            except Exception as error:  # noqa: BLE001 (raised again with the stage's steps)
-                if "[while running" in str(error):
-                    raise
-                augment(error, title_of(stage))
             self._stages.insert(0, run)
             for port in stage.reads:
                 self._bind_reader(run, port.transform_id, port.channel)
@@ -160,7 +155,8 @@ class ShardRun:
             if grouper is not None:
                 if id(grouper) not in emitted:
                     emitted.add(id(grouper))
-                    grouper.emit(partial(run.push, port.transform_id))
+                    with blaming(run.stage):  # window functions and triggers are the user's too
+                        grouper.emit(partial(run.push, port.transform_id))
             elif channel.source_ref == "impulse" and self._owns(port.channel):
                 run.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
         run.close_input()

@@ -29,10 +29,17 @@ from headrace.worker.writers import Writer
 MakeWriter = Callable[[ShardWrite], Writer]
 
 
-def title_of(stage: Stage) -> str:
-    """Name a stage by the steps fused into it, for errors that no single step can be blamed for."""
-    shown = ", ".join(stage.operators[:3])
-    return shown + (f" and {len(stage.operators) - 3} more" if len(stage.operators) > 3 else "")
+@contextmanager
+def blaming(stage: Stage) -> Iterator[None]:
+    """Name the stage's steps in an exception that no single step could be blamed for."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 (raised again with the steps' names)
+        if "[while running" in str(error):
+            raise
+        shown = ", ".join(stage.operators[:3])
+        rest = len(stage.operators) - 3
+        augment(error, shown + (f" and {rest} more" if rest > 0 else ""))
 
 
 class StageRun:
@@ -47,7 +54,6 @@ class StageRun:
         max_bundle_elements: int,
     ) -> None:
         self.stage = stage
-        self.title = title_of(stage)
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor()
         descriptor.CopyFrom(components)
         descriptor.MergeFromString(stage.transforms)
@@ -101,11 +107,8 @@ class StageRun:
             self._sampler.start()
         statesampler.set_current_tracker(self._sampler)
         try:
-            yield
-        except Exception as error:  # noqa: BLE001 (raised again with the stage's steps)
-            if "[while running" in str(error):
-                raise
-            augment(error, self.title)
+            with blaming(self.stage):
+                yield
         finally:
             statesampler.set_current_tracker(before)
 

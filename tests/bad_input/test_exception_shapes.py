@@ -244,7 +244,6 @@ class TestOnSpark:
         assert isinstance(failure, ValueError)
         assert words in str(failure)
 
-    @pytest.mark.not_built("a batch of a Map ends early and in silence at a StopIteration")
     def test_a_stray_stop_iteration_loses_no_data_in_silence(self) -> None:
         failure: Any = failure_on_spark(step(stop_iterating))
         assert isinstance(failure, (StopIteration, RuntimeError))

@@ -268,7 +268,6 @@ def test_an_exception_outside_a_step_arrives_with_its_type_and_its_traceback(pla
     assert_session_still_works()
 
 
-@pytest.mark.not_built("a failure that Beam lets pass without a step does not name its stage")
 @pytest.mark.parametrize("place", ["combine setup", "merge_accumulators", "encode", "merge"])
 def test_an_exception_outside_a_step_names_the_stage(place: str) -> None:
     assert "Group/Step" in shown(failure_on_spark(UNNAMED[place]))

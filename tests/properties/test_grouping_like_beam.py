@@ -240,7 +240,6 @@ def test_the_pane_of_a_global_group_is_the_only_one_and_on_time() -> None:
     assert found == Counter({("'k'", ("1", "2"), "GlobalWindow", end, only): 1})
 
 
-@pytest.mark.not_built("Beam's trigger driver, which we use, has no processing time in batch")
 def test_a_processing_time_trigger_fires_once_at_the_end_of_a_bounded_input() -> None:
     windowing = core.Windowing(
         window.FixedWindows(10), trigger.Repeatedly(trigger.AfterProcessingTime(5)), DISCARDING

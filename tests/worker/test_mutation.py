@@ -141,7 +141,6 @@ class OneBuffer:
         return self._held
 
 
-@pytest.mark.not_built("a Map runs over a whole batch before its results are handed on")
 def test_a_map_that_uses_one_list_for_all_its_results_loses_none() -> None:
     def build(p: beam.Pipeline) -> None:
         made = p | beam.Create([1, 2, 3], reshuffle=False) | "Buffer" >> beam.Map(OneBuffer())
