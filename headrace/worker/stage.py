@@ -37,9 +37,10 @@ def blaming(stage: Stage) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 (raised again with the steps' names)
         if "[while running" in str(error):
             raise
-        shown = ", ".join(stage.operators[:3])
-        rest = len(stage.operators) - 3
-        augment(error, shown + (f" and {rest} more" if rest > 0 else ""))
+        read = [port.transform_id.removesuffix("/Read") for port in stage.reads]
+        names = [*stage.operators] or read
+        rest = len(names) - 3
+        augment(error, ", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else ""))
 
 
 class StageRun:
