@@ -295,7 +295,8 @@ def test_many_rows_leave_in_batches_of_the_asked_size_numbered_from_zero() -> No
     for _ in range(50):
         writer.write(["x" * 100] * 64, IN_GLOBAL)
     writer.flush()
-    assert [row.seq for row in sent] == [sum(r.elements for r in sent[:i]) for i in range(len(sent))]
+    sizes = [row.elements for row in sent]
+    assert [row.seq for row in sent] == [sum(sizes[:i]) for i in range(len(sent))]
     assert sum(row.elements for row in sent) == 3_200
     # The first batch is a guess; later ones hold about four super tuples' worth of bytes.
     assert all(len(row.payload) < 2 * 4 * 4_096 for row in sent[1:])

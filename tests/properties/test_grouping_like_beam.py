@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-import pytest
 from apache_beam import coders
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.transforms import core, trigger, window
