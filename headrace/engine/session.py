@@ -64,7 +64,7 @@ class Place:
 
 def find_place(spark: Any | None, master: str | None) -> Place:
     """Use the given session, else the active one, else start one."""
-    parent = spark or SparkSession.getActiveSession()
+    parent = spark or running_session()
     owned = parent is None
     if parent is None:
         parent = start_session(master)
@@ -90,6 +90,17 @@ def find_place(spark: Any | None, master: str | None) -> Place:
         session=child, parent=parent, owned=owned,
         parallelism=int(parent.sparkContext.defaultParallelism),
     )
+
+
+def running_session() -> Any | None:
+    """Give the session of this process, if there is one: the thread's own, else the first made.
+
+    Asking Spark's builder instead would write our settings into a session that is not ours.
+    """
+    found = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001
+    if found is None or found.sparkContext._jsc is None:  # noqa: SLF001 (stopped)
+        return None
+    return found
 
 
 def check_session(spark: Any) -> list[str]:

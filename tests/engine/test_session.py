@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headrace.engine.session import check_session, java_home
+from headrace.engine.session import check_session, find_place, java_home
 from headrace.errors import SessionError
+from tests.spark_session import shared_session
 
 VERSIONS = {
     "8": 'openjdk version "1.8.0_392"\nOpenJDK Runtime Environment (build 1.8.0_392-b08)',
@@ -99,3 +101,17 @@ def test_a_spark_that_has_it_is_taken_without_advice(version: str) -> None:
 def test_workers_that_are_not_used_again_are_advised_against() -> None:
     (advice,) = check_session(session("4.3.0", **{"spark.python.worker.reuse": "false"}))
     assert advice.startswith("spark.python.worker.reuse is false")
+
+
+@pytest.mark.spark
+def test_a_session_made_in_another_thread_is_found_and_keeps_its_settings() -> None:
+    """Spark's builder would find it too, and write our settings into it."""
+    session = shared_session()
+    before = dict(session.conf.getAll)
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(find_place(None, None)))
+    thread.start()
+    thread.join()
+    assert found[0].parent.sparkContext is session.sparkContext
+    assert not found[0].owned
+    assert dict(session.conf.getAll) == before
