@@ -20,7 +20,7 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
 from headrace.worker.batches import BATCH_VALUES, Columns, Meta, columns, elements, pick
-from headrace.worker.primitives import PLAIN
+from headrace.worker.primitives import FROZEN, all_frozen, is_frozen
 from headrace.worker.steps import Shape, Step
 
 Node = Callable[[list[Any], Meta], None]
@@ -357,28 +357,6 @@ class Gatherer:
                 yield False
                 return
             yield True
-
-
-#: Exact types whose values never change.
-FROZEN = PLAIN | {complex, frozenset}
-_frozen = FROZEN.issuperset
-
-
-def is_frozen(value: Any) -> bool:
-    """Whether a value cannot change: a scalar, or a tuple or timestamped value of such."""
-    kind = type(value)
-    if kind in FROZEN:
-        return True
-    if kind is tuple:
-        return _frozen(map(type, value)) or all(map(is_frozen, value))
-    if kind is window.TimestampedValue:
-        return is_frozen(value.value)
-    return isinstance(value, tuple) and all(map(is_frozen, value))
-
-
-def all_frozen(values: Any) -> bool:
-    """Whether no value of a list or tuple can change."""
-    return _frozen(map(type, values)) or all(map(is_frozen, values))
 
 
 def pick_one(meta: Meta) -> Meta:

@@ -13,6 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from apache_beam import coders
+from apache_beam.transforms.window import TimestampedValue
 
 FAITHFUL: frozenset[type] = frozenset({int, str, bytes})
 PLAIN: frozenset[type] = frozenset({int, str, bytes, float, bool, type(None)})
@@ -72,6 +73,28 @@ def frozen_type(coder: Any) -> bool:
     if type(coder) is coders.TupleCoder:
         return all(map(frozen_type, coder.coders()))
     return any(type(coder) is cls for cls, _ in _SCALAR_CODERS)
+
+
+#: Exact types whose values never change.
+FROZEN = PLAIN | {complex, frozenset}
+_frozen = FROZEN.issuperset
+
+
+def is_frozen(value: Any) -> bool:
+    """Whether a value cannot change: a scalar, or a tuple or timestamped value of such."""
+    kind = type(value)
+    if kind in FROZEN:
+        return True
+    if kind is tuple:
+        return _frozen(map(type, value)) or all(map(is_frozen, value))
+    if kind is TimestampedValue:
+        return is_frozen(value.value)
+    return isinstance(value, tuple) and all(map(is_frozen, value))
+
+
+def all_frozen(values: Any) -> bool:
+    """Whether no value of a list or tuple can change."""
+    return _frozen(map(type, values)) or all(map(is_frozen, values))
 
 
 def list_check(coder: Any) -> bool:

@@ -23,11 +23,10 @@ from headrace.worker.lanes import (
     Edge,
     Node,
     element_node,
-    is_frozen,
     step_node,
     windows_node,
 )
-from headrace.worker.primitives import frozen_type
+from headrace.worker.primitives import frozen_type, is_frozen
 
 _ASSIGN_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
 _PHASES = {

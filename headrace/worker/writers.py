@@ -21,6 +21,7 @@ from headrace.worker.primitives import (
     FAITHFUL,
     PLAIN,
     ShardOf,
+    is_frozen,
     list_check,
     scalar_types,
     tuple_check,
@@ -80,7 +81,8 @@ class LocalWriter:
     def process(self, element: Any) -> None:
         """Take one windowed value."""
         self._held.append(element)
-        if len(self._held) >= LOCAL_BATCH_ELEMENTS:
+        # What may change while it waits (a list, a view of state) is handed over at once.
+        if len(self._held) >= LOCAL_BATCH_ELEMENTS or not is_frozen(element.value):
             self.flush()
 
     def write(self, values: list[Any], meta: Meta) -> None:

@@ -10,7 +10,7 @@ import pytest
 from apache_beam import coders
 from apache_beam.transforms import userstate
 
-from headrace.worker.lanes import all_frozen, is_frozen
+from headrace.worker.primitives import all_frozen, is_frozen
 from headrace.worker.steps import Shape, step_of
 
 
