@@ -113,13 +113,24 @@ def test_a_side_input_is_copied_to_every_shard_and_read_first() -> None:
 def test_a_neighbouring_stage_gets_the_very_objects() -> None:
     pushed: list[Any] = []
     writer = LocalWriter(lambda values, meta: pushed.extend(values))
-    thing = object()
-    writer.process(at(thing))
+    text = "what cannot change may wait"
+    writer.process(at(text))
     assert pushed == []
     writer.write([1], at(None))
-    assert pushed == [thing, 1]  # in the order they were given
+    assert pushed == [text, 1]  # in the order they were given
+    assert pushed[0] is text
     writer.flush()
-    assert pushed == [thing, 1]
+    assert pushed == [text, 1]
+
+
+def test_what_may_change_is_handed_to_a_neighbouring_stage_at_once() -> None:
+    pushed: list[Any] = []
+    writer = LocalWriter(lambda values, meta: pushed.extend(values))
+    thing = [1]
+    writer.process(at("before"))
+    writer.process(at(thing))
+    assert pushed == ["before", thing]
+    assert pushed[1] is thing
 
 
 def test_a_fanout_gives_everything_to_all() -> None:
