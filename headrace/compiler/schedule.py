@@ -24,10 +24,16 @@ from headrace.compiler.passes.root_stateful import is_stateful
 from headrace.compiler.passes.spread_reshuffles import SPREAD_BUFFER
 from headrace.errors import PlanError
 from headrace.plan.ids import ChannelId, OperatorId, StageId
-from headrace.plan.supersteps import Channel, ChannelKind, Port, SideInput, Stage, Superstep
-
-STAGE_READ_URN = "headrace:stage_read:v1"
-SHARD_WRITE_URN = "headrace:shard_write:v1"
+from headrace.plan.supersteps import (
+    SHARD_WRITE_URN,
+    STAGE_READ_URN,
+    Channel,
+    ChannelKind,
+    Port,
+    SideInput,
+    Stage,
+    Superstep,
+)
 
 _PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 _TRUNCATE_SIZED = common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn

@@ -15,6 +15,10 @@ from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.operators import Operator
 from headrace.plan.regions import Region
 
+#: What the compiler puts at the two ends of a stage, and the worker builds operations for.
+STAGE_READ_URN = "headrace:stage_read:v1"
+SHARD_WRITE_URN = "headrace:shard_write:v1"
+
 
 class ChannelKind(Enum):
     """How elements travel from the stages that write a channel to those that read it."""

@@ -14,10 +14,8 @@ from apache_beam.portability import common_urns
 from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operation_specs, operations
 
+from headrace.plan.supersteps import SHARD_WRITE_URN, STAGE_READ_URN
 from headrace.worker.steps import step_of
-
-STAGE_READ_URN = "headrace:stage_read:v1"
-SHARD_WRITE_URN = "headrace:shard_write:v1"
 
 
 class StageRead(bundle_processor.DataInputOperation):  # type: ignore[misc]

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from apache_beam import pvalue
@@ -19,8 +18,9 @@ from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
-from headrace.worker.batches import BATCH_VALUES, Columns, Meta, columns, elements, pick
-from headrace.worker.primitives import FROZEN, all_frozen, is_frozen
+from headrace.worker.batches import Columns, Meta, columns, elements, pick
+from headrace.worker.gather import Gatherer, Pilot
+from headrace.worker.primitives import is_frozen
 from headrace.worker.steps import Shape, Step
 
 Node = Callable[[list[Any], Meta], None]
@@ -87,7 +87,7 @@ class Edge:
             if type(meta) is not Columns and len(meta.windows) == 1:  # the common case, in bulk
                 meta = Columns(
                     [v.timestamp.micros for v in values],
-                    [_GLOBAL] * len(values),
+                    [GLOBAL] * len(values),
                     [PANE_INFO_UNKNOWN] * len(values),
                 )
                 self([v.value for v in values], meta)
@@ -121,7 +121,7 @@ class Edge:
                 out.append(value.value)
                 times.append(value.timestamp.micros)
                 assigned = (
-                    _GLOBAL
+                    GLOBAL
                     if plain_global
                     else tuple(
                         self._window_fn.assign(
@@ -139,7 +139,7 @@ class Edge:
         return out, Columns(times, windows, panes)
 
 
-_GLOBAL = (window.GlobalWindow(),)
+GLOBAL = (window.GlobalWindow(),)
 _STAMPED = {window.TimestampedValue}
 
 
@@ -211,28 +211,6 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     return run
 
 
-class Pilot:
-    """Watches the first results of a function: does it give a new object each time?
-
-    Some functions change and return one and the same object. Handed on at once, each result is seen
-    as it was; gathered in a batch, all would be seen as the last one.
-    """
-
-    TRIES = 2
-
-    def __init__(self) -> None:
-        self.satisfied = False
-        self._seen: list[Any] = []
-
-    def saw(self, result: Any) -> None:
-        """Take note of one result."""
-        if any(result is earlier for earlier in self._seen):
-            self._seen = [result]  # reused: never satisfied while this goes on
-        else:
-            self._seen.append(result)
-            self.satisfied = len(self._seen) >= self.TRIES
-
-
 def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     def run(values: list[Any], meta: Meta) -> None:
         with state:
@@ -271,110 +249,11 @@ def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
     return run
 
 
-class Gatherer:
-    """Takes results of user code in batches, as long as they cannot change behind our back.
-
-    User code may go on to change what it has put out. Beam forbids it, but a runner that hands each
-    element on at once hides it, so such results are handed on at once here too.
-    """
-
-    def __init__(self, step: Step, trusted: bool) -> None:
-        self._function = step.function
-        self._trusted = trusted  # the declared output type cannot change, so none is looked at
-        self._unchecked = step.shape is Shape.MANY
-        self._stream = step.shape is Shape.STREAM
-        self.out: list[Any] = []
-        self.origin: list[int] = []
-        self.odd: list[tuple[Any, int]] = []  # at most one result that cannot wait, and its input
-
-    def over(self, values: list[Any], several: bool) -> Iterator[bool]:
-        """Run the function over all values; stops (True) when there is something to hand on.
-
-        With `several`, notes for each result which input it came from.
-        """
-        if self._trusted and self._stream and not several:
-            yield from self._through(values)
-            return
-        function, frozen, room = self._function, FROZEN, BATCH_VALUES
-        out: list[Any] = []
-        origin: list[int] = []
-        for i, value in enumerate(values):
-            results = function(value)
-            if results is None:
-                continue
-            if self._unchecked:
-                self._unchecked = False
-                refuse_text(results)
-            kind = type(results)
-            if kind is range or ((kind is list or kind is tuple) and all_frozen(results)):
-                for start in range(0, len(results), room):
-                    out += results[start : start + room]
-                    if several:
-                        origin += [i] * (len(out) - len(origin))
-                    if len(out) >= room:
-                        self.out, self.origin = out, origin
-                        yield True
-                        out, origin = [], []
-                continue
-            if self._trusted:
-                source = iter(results)
-                while True:
-                    part = list(islice(source, room))
-                    out += part
-                    if several:
-                        origin += [i] * len(part)
-                    if len(out) >= room:
-                        self.out, self.origin = out, origin
-                        yield True
-                        out, origin = [], []
-                    if len(part) < room:
-                        break
-                continue
-            for result in results:
-                if type(result) in frozen or is_frozen(result):
-                    out.append(result)
-                    if several:
-                        origin.append(i)
-                    if len(out) >= room:
-                        self.out, self.origin = out, origin
-                        yield True
-                        out, origin = [], []
-                else:
-                    self.out, self.origin = out, origin
-                    self.odd.append((result, i))
-                    yield True
-                    out, origin = [], []
-        self.out, self.origin = out, origin
-        yield False
-
-
-    def _through(self, values: list[Any]) -> Iterator[bool]:
-        """Run generators one after the other, with no look at what they give."""
-        source = chain.from_iterable(self._function(value) for value in values)
-        while True:
-            self.out = list(islice(source, BATCH_VALUES))
-            if len(self.out) < BATCH_VALUES:
-                yield False
-                return
-            yield True
-
-
 def pick_one(meta: Meta) -> Meta:
     """Give the one entry of columns of length one as a windowed value."""
     if type(meta) is not Columns:
         return meta
     return windowed_value.create(None, meta.times[0], meta.windows[0], meta.panes[0])
-
-
-def refuse_text(result: Any) -> None:
-    """Refuse what Beam refuses: a text iterated by its letters is nearly always a mistake."""
-    if isinstance(result, (str, bytes, dict)):
-        name = type(result).__name__
-        msg = (
-            f"Returning a {name} from a ParDo or FlatMap is not allowed. "
-            f"Please use list({result!r}) if you really want this behavior."
-        )
-        raise TypeError(msg)
 
 
 def augment(error: Exception, step_name: str) -> NoReturn:
@@ -391,82 +270,3 @@ def augment(error: Exception, step_name: str) -> NoReturn:
         augmented = RuntimeError(text + note)
         augmented._tagged_with_step = True  # type: ignore[attr-defined]  # noqa: SLF001
     raise augmented.with_traceback(sys.exc_info()[2])
-
-
-def windows_node(window_fn: Any, op: Any, step_name: str, edge: Edge) -> Node:
-    """Window assignment for a whole batch; equal windows are one object."""
-    assign = assigner(window_fn)
-    state = op.scoped_process_state
-
-    def run(values: list[Any], meta: Meta) -> None:
-        with state:
-            try:
-                old = columns(values, meta)
-                if any(len(w) != 1 for w in old.windows):
-                    values, old = explode(values, old)
-                found = assign(values, old)
-            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
-                augment(error, step_name)
-        edge(values, Columns(old.times, found, [PANE_INFO_UNKNOWN] * len(values)))
-
-    return run
-
-
-def explode(values: list[Any], old: Columns) -> tuple[list[Any], Columns]:
-    """Give each value once for each of its windows, as a DoFn that looks at the window sees it."""
-    origin = [i for i, windows in enumerate(old.windows) for _ in windows]
-    single = [(w,) for windows in old.windows for w in windows]
-    picked = pick(old, origin)
-    return [values[i] for i in origin], Columns(picked.times, single, picked.panes)
-
-
-def assigner(window_fn: Any) -> Callable[[list[Any], Columns], list[Any]]:
-    """Give a function that finds the windows of each value."""
-    if type(window_fn) is window.FixedWindows:
-        size, offset = window_fn.size.micros, window_fn.offset.micros
-        cache = _WindowCache(lambda start: (_interval(start, start + size),))
-        return lambda _, old: [cache[t - (t - offset) % size] for t in old.times]
-    if type(window_fn) is window.SlidingWindows:
-        size, period = window_fn.size.micros, window_fn.period.micros
-        offset = window_fn.offset.micros
-
-        def cover(start: int) -> tuple[Any, ...]:
-            starts = range(start, start - size, -period)
-            return tuple(_interval(s, s + size) for s in starts)
-
-        if size % period == 0:  # else the number of windows depends on the moment itself
-            sliding = _WindowCache(cover)
-            return lambda _, old: [sliding[t - (t - offset) % period] for t in old.times]
-    if type(window_fn) is window.GlobalWindows:
-        return lambda values, _: [_GLOBAL] * len(values)
-
-    def general(values: list[Any], old: Columns) -> list[Any]:
-        context = window.WindowFn.AssignContext
-        return [
-            tuple(
-                window_fn.assign(context(windowed_value.create(v, t, w, p).timestamp, v, w[0]))
-            )
-            for v, t, w, p in zip(values, old.times, old.windows, old.panes, strict=True)
-        ]
-
-    return general
-
-
-class _WindowCache(dict[int, tuple[Any, ...]]):
-    """Windows by start; forgets all when it grows past any sensible number of live windows."""
-
-    def __init__(self, make: Callable[[int], tuple[Any, ...]]) -> None:
-        super().__init__()
-        self._make = make
-
-    def __missing__(self, start: int) -> tuple[Any, ...]:
-        if len(self) > 100_000:
-            self.clear()
-        found = self[start] = self._make(start)
-        return found
-
-
-def _interval(start: int, end: int) -> Any:
-    from apache_beam.utils.timestamp import Timestamp
-
-    return window.IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))

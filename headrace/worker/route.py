@@ -16,6 +16,7 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms import core
 from apache_beam.utils import proto_utils
 
+from headrace.worker.assign import windows_node
 from headrace.worker.batches import batch_of
 from headrace.worker.bind import ShardWrite, SimpleDo, StageRead
 from headrace.worker.combining import PreCombine, combine_node, owns_resources
@@ -24,7 +25,6 @@ from headrace.worker.lanes import (
     Node,
     element_node,
     step_node,
-    windows_node,
 )
 from headrace.worker.primitives import frozen_type, is_frozen
 

@@ -11,8 +11,8 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.worker.assign import assigner, explode
 from headrace.worker.batches import Columns, batch_of, columns, elements, pick
-from headrace.worker.lanes import assigner, explode
 from headrace.worker.windows import Grouping, grouping_of
 
 DAY_MICROS = 86_400_000_000

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import combiners, core, window
 
-from headrace.worker import combining, lanes
+from headrace.worker import combining, gather
 from headrace.worker.combining import builtin_of, owns_resources
 from tests.worker.harness import SEEN, collect, gathered, gathered_by_beam, on_headrace
 
@@ -81,7 +81,7 @@ CASES: dict[str, tuple[Any, Any]] = {
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Limits as they are, and limits that make the pre-combiner add, or add and send, often."""
     if request.param != "roomy":
-        monkeypatch.setattr(lanes, "BATCH_VALUES", 8)
+        monkeypatch.setattr(gather, "BATCH_VALUES", 8)
         monkeypatch.setattr(combining, "HELD_VALUES", 2)
     if request.param == "sending":
         monkeypatch.setattr(combining, "MAX_KEYS", 3)

@@ -1,0 +1,137 @@
+"""Decides which results of user code may be gathered into a batch and which must go on at once.
+
+Takes a user function, gives its results in batches. User code may go on to change what it has put
+out: Beam forbids it, but a runner that hands each element on at once hides it. What may change is
+therefore handed on at once here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+from headrace.worker.batches import BATCH_VALUES
+from headrace.worker.primitives import FROZEN, all_frozen, is_frozen
+from headrace.worker.steps import Shape, Step
+
+
+class Gatherer:
+    """Takes results of user code in batches, as long as they cannot change behind our back.
+
+    User code may go on to change what it has put out. Beam forbids it, but a runner that hands each
+    element on at once hides it, so such results are handed on at once here too.
+    """
+
+    def __init__(self, step: Step, trusted: bool) -> None:
+        self._function = step.function
+        self._trusted = trusted  # the declared output type cannot change, so none is looked at
+        self._unchecked = step.shape is Shape.MANY
+        self._stream = step.shape is Shape.STREAM
+        self.out: list[Any] = []
+        self.origin: list[int] = []
+        self.odd: list[tuple[Any, int]] = []  # at most one result that cannot wait, and its input
+
+    def over(self, values: list[Any], several: bool) -> Iterator[bool]:
+        """Run the function over all values; stops (True) when there is something to hand on.
+
+        With `several`, notes for each result which input it came from.
+        """
+        if self._trusted and self._stream and not several:
+            yield from self._through(values)
+            return
+        function, frozen, room = self._function, FROZEN, BATCH_VALUES
+        out: list[Any] = []
+        origin: list[int] = []
+        for i, value in enumerate(values):
+            results = function(value)
+            if results is None:
+                continue
+            if self._unchecked:
+                self._unchecked = False
+                refuse_text(results)
+            kind = type(results)
+            if kind is range or ((kind is list or kind is tuple) and all_frozen(results)):
+                for start in range(0, len(results), room):
+                    out += results[start : start + room]
+                    if several:
+                        origin += [i] * (len(out) - len(origin))
+                    if len(out) >= room:
+                        self.out, self.origin = out, origin
+                        yield True
+                        out, origin = [], []
+                continue
+            if self._trusted:
+                source = iter(results)
+                while True:
+                    part = list(islice(source, room))
+                    out += part
+                    if several:
+                        origin += [i] * len(part)
+                    if len(out) >= room:
+                        self.out, self.origin = out, origin
+                        yield True
+                        out, origin = [], []
+                    if len(part) < room:
+                        break
+                continue
+            for result in results:
+                if type(result) in frozen or is_frozen(result):
+                    out.append(result)
+                    if several:
+                        origin.append(i)
+                    if len(out) >= room:
+                        self.out, self.origin = out, origin
+                        yield True
+                        out, origin = [], []
+                else:
+                    self.out, self.origin = out, origin
+                    self.odd.append((result, i))
+                    yield True
+                    out, origin = [], []
+        self.out, self.origin = out, origin
+        yield False
+
+
+    def _through(self, values: list[Any]) -> Iterator[bool]:
+        """Run generators one after the other, with no look at what they give."""
+        source = chain.from_iterable(self._function(value) for value in values)
+        while True:
+            self.out = list(islice(source, BATCH_VALUES))
+            if len(self.out) < BATCH_VALUES:
+                yield False
+                return
+            yield True
+
+
+class Pilot:
+    """Watches the first results of a function: does it give a new object each time?
+
+    Some functions change and return one and the same object. Handed on at once, each result is seen
+    as it was; gathered in a batch, all would be seen as the last one.
+    """
+
+    TRIES = 2
+
+    def __init__(self) -> None:
+        self.satisfied = False
+        self._seen: list[Any] = []
+
+    def saw(self, result: Any) -> None:
+        """Take note of one result."""
+        if any(result is earlier for earlier in self._seen):
+            self._seen = [result]  # reused: never satisfied while this goes on
+        else:
+            self._seen.append(result)
+            self.satisfied = len(self._seen) >= self.TRIES
+
+
+def refuse_text(result: Any) -> None:
+    """Refuse what Beam refuses: a text iterated by its letters is nearly always a mistake."""
+    if isinstance(result, (str, bytes, dict)):
+        name = type(result).__name__
+        msg = (
+            f"Returning a {name} from a ParDo or FlatMap is not allowed. "
+            f"Please use list({result!r}) if you really want this behavior."
+        )
+        raise TypeError(msg)
