@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,16 +129,16 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
         frames = frames or Frames()
         known = options.view_as(HeadraceOptions)
-        # Compile once before Spark starts: what cannot run is refused at no cost.
-        compile_pipeline(proto, shards=known.shards or 1, drain=self._drain)
+        # Before Spark starts: what cannot run is refused at no cost.
+        plan = compile_pipeline(
+            proto, shards=known.shards or 1, name=_name(options), drain=self._drain
+        )
         needs, session = _needs(options), _main_session(options)
         check_files(needs)
         place = find_place(self._spark or frames.session(), known.spark_master)
         provide(needs, place.parent.sparkContext)
-        plan = compile_pipeline(
-            proto, shards=known.shards or place.parallelism, name=_name(options),
-            drain=self._drain,
-        )
+        if known.shards is None:  # nothing else in a plan depends on their number
+            plan = replace(plan, shards=place.parallelism)
         settings = Settings(
             super_tuple_bytes=known.super_tuple_bytes,
             max_bundle_elements=known.max_bundle_elements,

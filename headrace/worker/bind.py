@@ -10,9 +10,11 @@ import json
 from typing import Any
 
 from apache_beam.internal import pickler
-from apache_beam.portability import common_urns
+from apache_beam.portability import common_urns, python_urns
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners import common
-from apache_beam.runners.worker import bundle_processor, operation_specs, operations
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms import core
 
 from headrace.plan.supersteps import SHARD_WRITE_URN, STAGE_READ_URN
 from headrace.worker.steps import step_of
@@ -93,7 +95,6 @@ _beam_par_do, _par_do_payload = _FACTORY._known_urns[_PAR_DO]  # noqa: SLF001 (n
 
 def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers: Any) -> Any:
     """Build Beam's ParDo; a simple one keeps hold of its DoFn for the lanes."""
-    op = _beam_par_do(factory, transform_id, proto, payload, consumers)
     wants_more = (
         payload.side_inputs
         or payload.state_specs
@@ -102,20 +103,23 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
         or payload.requests_finalization
     )
     if wants_more or len(proto.outputs) != 1:
-        return op
-    info = pickler.loads(op.spec.serialized_fn)
+        return _beam_par_do(factory, transform_id, proto, payload, consumers)
+    spec = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context)
+    info = pickler.loads(spec.serialized_dofn_data())
     step = step_of(*info[:3])
     if step is None:
-        return op
-    spec = operation_specs.WorkerDoFn(
-        serialized_fn=pickler.dumps(Shared(info)),
-        output_tags=op.spec.output_tags,
-        input=None,
-        side_inputs=None,
-        output_coders=op.spec.output_coders,
-    )
+        return _beam_par_do(factory, transform_id, proto, payload, consumers)
+    if not info[4]:  # as Beam does, but without pickling the DoFn once more to say so
+        info = (*info[:4], factory.get_input_windowing(proto))
+    # Beam unpickles a DoFn several times, which costs seconds for one that carries data, as
+    # Create's does; what is shared is the same object each time.
+    shared = beam_runner_api_pb2.ParDoPayload()
+    shared.CopyFrom(payload)
+    shared.do_fn.urn = python_urns.PICKLED_DOFN_INFO
+    shared.do_fn.payload = pickler.dumps(Shared(info))
+    op = _beam_par_do(factory, transform_id, proto, shared, consumers)
     simple = SimpleDo(
-        op.name_context, spec, factory.counter_factory, factory.state_sampler, [], None
+        op.name_context, op.spec, factory.counter_factory, factory.state_sampler, [], None
     )
     # The sampler knows the first operation's states under this name: counters go to its container.
     simple.metrics_container = op.metrics_container

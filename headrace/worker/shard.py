@@ -17,7 +17,7 @@ from apache_beam.runners import pipeline_context
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.errors import TransportError
-from headrace.plan.supersteps import Channel, ChannelKind
+from headrace.plan.supersteps import Channel, ChannelKind, Stage
 from headrace.worker.batches import BATCH_VALUES
 from headrace.worker.bind import ShardWrite
 from headrace.worker.cells import Cells
@@ -93,7 +93,9 @@ class ShardRun:
                 self._take(row)
 
     def _finish(self) -> None:
-        for stage, number in zip(self._stages, self._task.stage_numbers, strict=True):
+        numbers = dict(zip(self._task.superstep.stages, self._task.stage_numbers, strict=True))
+        for stage in self._stages:
+            number = numbers[stage.stage]
             self._close(stage, number)
         for stage in self._stages:
             stage.finalize()
@@ -106,6 +108,8 @@ class ShardRun:
         cells = Cells(self._side_inputs)
         # Readers before writers: a local writer must find the stage it hands over to.
         for stage in reversed(self._task.superstep.stages):
+            if self._starves(stage):
+                continue
             with blaming(stage):
                 run = StageRun(
                     stage,
@@ -117,6 +121,13 @@ class ShardRun:
             self._stages.insert(0, run)
             for port in stage.reads:
                 self._bind_reader(run, port.transform_id, port.channel)
+
+    def _starves(self, stage: Stage) -> bool:
+        """Whether nothing can reach a stage here: all its inputs are impulses of other shards."""
+        sources = [self._task.channels[port.channel].source_ref for port in stage.reads]
+        return all(ref == "impulse" for ref in sources) and not any(
+            self._owns(port.channel) for port in stage.reads
+        )
 
     def _bind_reader(self, run: StageRun, transform_id: str, index: int) -> None:
         channel = self._task.channels[index]
