@@ -7,6 +7,7 @@ memory they are given go to disk. What path a grouping takes is decided in `wind
 from __future__ import annotations
 
 import marshal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import Any
@@ -53,7 +54,7 @@ def make_grouper(
             return GeneralGrouper(windowed_coder, windowing, memory_bytes)
 
 
-class Grouper:
+class Grouper(ABC):
     """What the three paths share: keys, memory bound, spilling."""
 
     def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
@@ -130,24 +131,29 @@ class Grouper:
         while stream.size() > 0:
             yield self._value_impl.decode_from_stream(stream, True)
 
-    def _add_row(self, encoded_key: bytes, element: Any) -> None:
-        raise NotImplementedError
-
     def _add_grouped(self, payload: bytes) -> None:
-        raise NotImplementedError
+        msg = f"{len(payload)} bytes of grouped values came without the windows they belong to"
+        raise TransportError(msg)
 
     def _add_windowed(self, payload: bytes) -> None:
-        raise NotImplementedError
+        msg = f"{len(payload)} bytes of values came by window to a grouping that has no such table"
+        raise TransportError(msg)
 
+    @abstractmethod
+    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+        """Take one element."""
+
+    @abstractmethod
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
         """Give all groups in name order and forget them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _emit_memory(self, push: Push) -> None:
-        raise NotImplementedError
+        """Hand on the groups that are in memory, where all of them are."""
 
+    @abstractmethod
     def _emit_spilled(self, push: Push) -> None:
-        raise NotImplementedError
+        """Hand on the groups that were written to disk."""
 
 
 class Opaque:
