@@ -42,9 +42,5 @@ class TransportError(HeadraceError):
     """A row that travelled between two supersteps cannot be read."""
 
 
-class PipelineCancelledError(HeadraceError):
-    """The pipeline was cancelled by its user."""
-
-
 class WorkerLostError(HeadraceError):
     """A Python worker or an executor died and Spark gave the task up."""

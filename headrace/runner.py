@@ -31,8 +31,6 @@ from headrace.io.frames import Frames, frames_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 
-_LOG = logging.getLogger(__name__)
-
 
 def _positive(text: str) -> int:
     value = _whole(text)
@@ -240,7 +238,6 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         self._group = f"headrace-{uuid.uuid4().hex[:12]}"
         self._outcome = Outcome()
         self._failure: BaseException | None = None
-        self._raised = False
         self._cancelled = False
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)

@@ -23,8 +23,6 @@ from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 from headrace.worker.entry import LOG_NUMBER, REPORT_CHANNEL
 
-_LOG = logging.getLogger(__name__)
-
 
 @dataclass(kw_only=True)
 class Outcome:

@@ -66,7 +66,6 @@ class Grouper(ABC):
         self._windowed_impl = coders.WindowedValueCoder(
             self._value_coder, windowed_coder.window_coder
         ).get_impl()
-        self._window_impl = windowed_coder.window_coder.get_impl()
         self._key_types = scalar_types(self._key_coder) & FAITHFUL
         self._key_tuple = tuple_check(self._key_coder, FAITHFUL)
         self._memory = memory_bytes
