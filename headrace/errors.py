@@ -44,3 +44,11 @@ class TransportError(HeadraceError):
 
 class WorkerLostError(HeadraceError):
     """A Python worker or an executor died and Spark gave the task up."""
+
+
+class StateError(HeadraceError):
+    """A shard's state cannot be read or written; names the file or folder."""
+
+
+class CheckpointError(HeadraceError):
+    """A checkpoint cannot be used: corrupt, of another pipeline, or taken over by another driver."""

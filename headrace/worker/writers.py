@@ -30,8 +30,8 @@ from headrace.worker.windows import Grouping
 
 Send = Callable[[SuperTuple], None]
 
-#: Elements a grouping writer holds before it ships them: a quarter of it costs 10 % of the speed of a
-#: grouping of 10 K keys, as the lists per key get short.
+#: Elements a grouping writer holds before it ships them. With a quarter of it the lists per key get
+#: short, which costs a grouping by 10 K keys 10 % of its speed.
 MAX_HELD_ELEMENTS = 400_000
 #: Elements handed to a neighbouring stage at once.
 LOCAL_BATCH_ELEMENTS = 1_000

@@ -1,0 +1,1 @@
+"""Keyed stores: bytes in, bytes out. Knows neither Beam nor Spark."""
