@@ -51,4 +51,4 @@ class StateError(HeadraceError):
 
 
 class CheckpointError(HeadraceError):
-    """A checkpoint cannot be used: corrupt, of another pipeline, or taken over by another driver."""
+    """A checkpoint cannot be used: damaged, of another pipeline, or taken by another driver."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import sys
 import tempfile
@@ -14,28 +15,49 @@ from pathlib import Path
 from typing import Any
 
 from apache_beam.internal import pickler
-from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions, TypeOptions
+from apache_beam.options.pipeline_options import (
+    PipelineOptions,
+    SetupOptions,
+    StandardOptions,
+    TypeOptions,
+)
 from apache_beam.pipeline import PipelineVisitor
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 from apache_beam.transforms import environments
+from apache_beam.utils.timestamp import Timestamp
 
 from headrace.compiler.compile import compile_pipeline
 from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
 from headrace.engine.session import Place, find_place
+from headrace.engine.stream import Standing, Stream, StreamOptions
 from headrace.errors import OptionError, PackagingError
 from headrace.io.frames import Frames, frames_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
+
+_LOG = logging.getLogger(__name__)
 
 
 def _positive(text: str) -> int:
     value = _whole(text)
     if value < 1:
         msg = f"{text} is not a whole number of 1 or more"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        msg = f"{text} is not a number of seconds, zero or more"
         raise argparse.ArgumentTypeError(msg)
     return value
 
@@ -77,6 +99,31 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "--group_memory_mb", type=_positive, default=384,
             help="Memory a task uses for grouped values before they go to the local disk. "
             "Default: 384.",
+        )
+        parser.add_argument(
+            "--checkpoint", default="",
+            help="Streaming: the folder (a path, or a URI that pyarrow knows) where state is kept. "
+            "A pipeline started again on it goes on where it was. Default: a folder of its own "
+            "that ends with the run, so that nothing survives.",
+        )
+        parser.add_argument(
+            "--trigger_interval", type=_seconds, default=0.0,
+            help="Streaming: seconds between the beginnings of two batches of a streaming "
+            "DataFrame. Default: 0, as fast as possible.",
+        )
+        parser.add_argument(
+            "--available_now", action="store_true", default=False,
+            help="Streaming: read what is there now, then stop; state stays for the next start.",
+        )
+        parser.add_argument(
+            "--state_dir", default="",
+            help="Streaming: where each machine keeps its copy of the state. Default: below the "
+            "folder for temporary files.",
+        )
+        parser.add_argument(
+            "--max_bundle_seconds", type=_seconds, default=1.0,
+            help="Streaming: how long an unbounded splittable DoFn may run before its rest is put "
+            "off to the next epoch. Default: 1.",
         )
         parser.add_argument(
             "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
@@ -128,9 +175,13 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         frames = frames or Frames()
         known = options.view_as(HeadraceOptions)
         # Before Spark starts: what cannot run is refused at no cost.
+        streaming = options.view_as(StandardOptions).streaming or _is_unbounded(proto)
         plan = compile_pipeline(
-            proto, shards=known.shards or 1, name=_name(options), drain=self._drain
+            proto, shards=known.shards or 1, name=_name(options), drain=self._drain,
+            streaming=streaming,
         )
+        if streaming:
+            frames.check_epochs()
         needs, session = _needs(options), _main_session(options)
         check_files(needs)
         place = find_place(self._spark or frames.session(), known.spark_master)
@@ -147,9 +198,28 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             python_path=_python_path(place),
             folder=os.getcwd() if is_local(place.parent.sparkContext.master) else "",
         )
-        result = HeadraceResult(plan, place, settings, known.progress, frames)
+        result = (
+            StreamResult(plan, place, settings, known.progress, frames, _stream_options(known))
+            if streaming
+            else HeadraceResult(plan, place, settings, known.progress, frames)
+        )
         result.start()
         return result
+
+
+def _is_unbounded(proto: Any) -> bool:
+    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
+    return any(p.is_bounded == unbounded for p in proto.components.pcollections.values())
+
+
+def _stream_options(known: Any) -> StreamOptions:
+    return StreamOptions(
+        checkpoint=known.checkpoint,
+        state_dir=known.state_dir,
+        trigger_seconds=known.trigger_interval,
+        available_now=known.available_now,
+        bundle_seconds=known.max_bundle_seconds,
+    )
 
 
 class _UnpicklableFinder(PipelineVisitor):  # type: ignore[misc]
@@ -247,15 +317,18 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         self._state = PipelineState.RUNNING
         self._thread.start()
 
-    def _run(self) -> None:
+    def _work(self) -> None:
         from headrace.engine.progress import watching
 
+        with watching(self._place, self._group, self.plan, self._progress):
+            self._outcome = run_batch(
+                self.plan, self._place, self._settings, self._group,
+                f"headrace: {self.plan.name}", self._frames,
+            )
+
+    def _run(self) -> None:
         try:
-            with watching(self._place, self._group, self.plan, self._progress):
-                self._outcome = run_batch(
-                    self.plan, self._place, self._settings, self._group,
-                    f"headrace: {self.plan.name}", self._frames,
-                )
+            self._work()
             self._state = PipelineState.DONE
         except BaseException as failure:  # noqa: BLE001 (raised again where the user waits)
             if self._cancelled:
@@ -311,3 +384,96 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         return [info for infos in self._outcome.monitoring_infos.values() for info in infos]
 
 
+class StreamResult(HeadraceResult):
+    """A running or finished streaming pipeline."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        place: Place,
+        settings: Settings,
+        progress: str,
+        frames: Frames,
+        options: StreamOptions,
+    ) -> None:
+        super().__init__(plan, place, settings, progress, frames)
+        self._stream = Stream(plan, place, settings, frames, options, self._group)
+        self._stopping = False
+
+    def _work(self) -> None:
+        from headrace.engine.stream_progress import following
+
+        with following(self._stream, self.plan, self._progress):
+            ended = self._stream.run()
+        if self._stopping and not ended:
+            msg = "told to stop"
+            raise RuntimeError(msg)
+
+    def wait_until_finish(self, duration: int | None = None) -> str:
+        """Wait for the end; Ctrl-C stops the pipeline between two epochs, a second one at once."""
+        try:
+            return super().wait_until_finish(duration)
+        except KeyboardInterrupt:
+            _LOG.warning(
+                "stopping after the epoch that is running; interrupt again to stop at once"
+            )
+            try:
+                self._stop(at_once=False)
+            except KeyboardInterrupt:
+                self._stop(at_once=True)
+            raise
+
+    def cancel(self) -> str:
+        """Stop the pipeline; its state stays as the last committed epoch left it."""
+        return self._stop(at_once=True)
+
+    def _stop(self, *, at_once: bool) -> str:
+        if not self._done.is_set():
+            self._cancelled = self._stopping = True
+            self._state = PipelineState.CANCELLING
+            self._stream.stop()
+            if at_once:
+                self._place.parent.sparkContext.cancelJobGroup(self._group)
+            self._done.wait()
+        return str(self._state)
+
+    def drain(self, duration: int | None = None) -> str:
+        """End all sources, let windows close and timers fire, then finish.
+
+        Args:
+            duration: milliseconds to wait for the end; None: as long as it takes.
+        """
+        if not self._done.is_set():
+            self._stream.drain()
+        state = self.wait_until_finish(duration)
+        if state == PipelineState.DONE:
+            self._state = PipelineState.DRAINED
+        return str(self._state)
+
+    @property
+    def standing(self) -> Standing:
+        """How the run stands after its last epoch: watermarks, sizes of state, epoch time."""
+        return self._stream.standing
+
+    def watermarks(self) -> dict[str, tuple[Timestamp, Timestamp]]:
+        """Give for each stage its input and output watermark after the last committed epoch."""
+        return {
+            stage: (Timestamp(micros=into), Timestamp(micros=out))
+            for stage, (into, out) in self._stream.standing.watermarks.items()
+        }
+
+    def metrics(self) -> FnApiMetrics:
+        """Give the user's metrics up to the last committed epoch."""
+        return FnApiMetrics(self._stream.standing.monitoring_infos, user_metrics_only=True)
+
+    def monitoring_metrics(self) -> FnApiMetrics:
+        """Give all metrics, the runner's own too."""
+        return FnApiMetrics(self._stream.standing.monitoring_infos, user_metrics_only=False)
+
+    @property
+    def _monitoring_infos_by_stage(self) -> dict[str, list[Any]]:
+        return {"": [], **self._stream.standing.monitoring_infos}
+
+    def monitoring_infos(self) -> list[Any]:
+        """Give Beam's monitoring infos, as portable runners do."""
+        return [info for found in self._stream.standing.monitoring_infos.values() for info in found]

@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from headrace.cli import explain
+from headrace.cli import explain, state
 from headrace.errors import HeadraceError
 
 
@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     explain.add_to(commands)
+    state.add_to(commands)
     return top
 
 

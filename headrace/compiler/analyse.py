@@ -179,6 +179,7 @@ _MODELS: Mapping[str, tuple[Role, Traits]] = {
     urns.IMPULSE: (Role.IMPULSE, _START),
     urns.READ: (Role.SOURCE, _READING),
     urns.READ_FROM_SPARK: (Role.SOURCE, _READING),
+    urns.TEST_STREAM: (Role.SOURCE, _READING),
     urns.WRITE_TO_SPARK: (Role.SINK, _DROPPING_KEY),
     urns.GROUP_BY_KEY: (Role.GROUPING, _GROUPING),
     urns.FLATTEN: (Role.FLATTEN, _PURE),

@@ -16,10 +16,13 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from headrace.compiler.analyse import analyse
 from headrace.compiler.cut_regions import cut_regions
 from headrace.compiler.elide import elidable_groupings
+from headrace.compiler.facts import facts_of
 from headrace.compiler.fuse import fuse
 from headrace.compiler.ingest import ingest
+from headrace.compiler.passes.place_scripts import scripts_of
 from headrace.compiler.schedule import Schedule, schedule
 from headrace.compiler.urns import check_pipeline
+from headrace.plan.facts import StateFacts
 from headrace.plan.supersteps import Plan
 
 #: Frames a compilation may use: several for each transform of the longest chain.
@@ -27,11 +30,16 @@ DEEP_RECURSION = 100_000
 
 
 def compile_pipeline(
-    pipeline_proto: Any, *, shards: int, name: str = "pipeline", drain: bool = False
+    pipeline_proto: Any,
+    *,
+    shards: int,
+    name: str = "pipeline",
+    drain: bool = False,
+    streaming: bool = False,
 ) -> Plan:
     """Compile a portable pipeline for a number of shards."""
     with deep_recursion():
-        return _compile(pipeline_proto, shards, name, drain)
+        return _compile(pipeline_proto, shards, name, drain, streaming)
 
 
 @contextmanager
@@ -70,11 +78,15 @@ def _coder_urns(coder_id: str, components: Any) -> Any:
     return coder.spec.urn, [_coder_urns(part, components) for part in coder.component_coder_ids]
 
 
-def _compile(pipeline_proto: Any, shards: int, name: str, drain: bool) -> Plan:
-    check_pipeline(pipeline_proto)
+def _compile(
+    pipeline_proto: Any, shards: int, name: str, drain: bool, streaming: bool
+) -> Plan:
+    check_pipeline(pipeline_proto, streaming=streaming)
     graph = analyse(ingest(pipeline_proto))
     at_home = elidable_groupings(graph)
-    context, stages = fuse(pipeline_proto, at_home=at_home, drain=drain)
+    context, stages = fuse(
+        pipeline_proto, at_home=at_home, drain=drain, streaming=streaming
+    )
     laid_out = schedule(stages, context, at_home=at_home)
     components = beam_fn_api_pb2.ProcessBundleDescriptor(
         pcollections=dict(context.components.pcollections.items()),
@@ -91,4 +103,7 @@ def _compile(pipeline_proto: Any, shards: int, name: str, drain: bool) -> Plan:
         regions=cut_regions(graph),
         components=components,
         fingerprint=fingerprint(laid_out, context.components),
+        streaming=streaming,
+        scripts=scripts_of(pipeline_proto),
+        facts=facts_of(laid_out, context.components) if streaming else StateFacts(),
     )

@@ -13,8 +13,11 @@ from typing import Any
 from apache_beam.portability import common_urns
 from apache_beam.runners.portability.fn_api_runner import translations
 
+from headrace.compiler.passes.lift_combines import lift_combines
 from headrace.compiler.passes.place_frames import FRAME_URNS, place_frames
+from headrace.compiler.passes.place_scripts import SCRIPT_URNS, place_scripts
 from headrace.compiler.passes.root_stateful import root_stateful
+from headrace.compiler.passes.root_waiting import root_waiting
 from headrace.compiler.passes.spread_reshuffles import RESHUFFLE_URNS, spread_reshuffles
 
 Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
@@ -22,20 +25,23 @@ Pass = Callable[[Iterable[Any], Any], Iterable[Any]]
 #: What the runner itself performs; Beam's fusion must not put these inside a stage.
 RUNNER_URNS = frozenset(
     {common_urns.primitives.FLATTEN.urn, common_urns.primitives.GROUP_BY_KEY.urn}
-) | RESHUFFLE_URNS | FRAME_URNS
+) | RESHUFFLE_URNS | FRAME_URNS | SCRIPT_URNS
 
 
-def passes(at_home: Collection[str]) -> tuple[Pass, ...]:
+def passes(at_home: Collection[str], *, streaming: bool = False) -> tuple[Pass, ...]:
     """All passes, in order."""
     return (
         translations.annotate_downstream_side_inputs,
         translations.fix_side_input_pcoll_coders,
-        translations.pack_combiners,
-        translations.lift_combiners,
+        # Beam's streaming runners leave combiners apart, and its tests hold them to it.
+        *(() if streaming else (translations.pack_combiners,)),
+        lift_combines if streaming else translations.lift_combiners,
         translations.expand_sdf,
         root_stateful(at_home),
+        *((root_waiting,) if streaming else ()),
         spread_reshuffles,
         place_frames,
+        place_scripts,
         translations.expand_gbk,
         translations.fix_flatten_coders,
         translations.sink_flattens,
@@ -55,11 +61,13 @@ def in_name_order(stages: Iterable[Any], context: Any) -> list[Any]:
     return sorted(stages, key=lambda stage: stage.name)
 
 
-def fuse(pipeline_proto: Any, *, at_home: Collection[str], drain: bool) -> tuple[Any, list[Any]]:
+def fuse(
+    pipeline_proto: Any, *, at_home: Collection[str], drain: bool, streaming: bool = False
+) -> tuple[Any, list[Any]]:
     """Give Beam's transform context and the fused stages in topological order."""
     context, stages = translations.create_and_optimize_stages(
         copy.deepcopy(pipeline_proto),
-        phases=passes(at_home),
+        phases=passes(at_home, streaming=streaming),
         known_runner_urns=RUNNER_URNS,
         use_state_iterables=False,
         is_drain=drain,

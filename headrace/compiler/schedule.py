@@ -20,6 +20,7 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.utils import proto_utils
 
 from headrace.compiler.passes.place_frames import FRAME_BUFFER, OUTPUT_BUFFER
+from headrace.compiler.passes.place_scripts import SCRIPT_BUFFER
 from headrace.compiler.passes.root_stateful import is_stateful
 from headrace.compiler.passes.spread_reshuffles import SPREAD_BUFFER
 from headrace.errors import PlanError
@@ -110,6 +111,8 @@ def _needs(node: _Node, context: Any, home: set[str]) -> dict[str, tuple[Channel
             needs[buffer] = (ChannelKind.SOURCE, "an impulse starts the stage")
         elif kind == FRAME_BUFFER:
             needs[buffer] = (ChannelKind.SOURCE, "the rows of a DataFrame start the stage")
+        elif kind == SCRIPT_BUFFER:
+            needs[buffer] = (ChannelKind.SOURCE, "a test stream starts the stage")
         elif kind == "group" and buffer in home:
             needs[buffer] = (ChannelKind.LOCAL, "the key was forwarded unchanged: exchange elided")
         elif kind == "group":

@@ -60,7 +60,7 @@ ATOMIC = (
 
 LEAVES = (
     frozenset({FLATTEN, IMPULSE, ASSIGN_WINDOWS, MAP_WINDOWS, MERGE_WINDOWS, TO_STRING})
-    | frozenset({READ, CREATE_VIEW})
+    | frozenset({READ, CREATE_VIEW, TEST_STREAM})
     | COMBINE_COMPONENTS
     | REDISTRIBUTIONS
 )
@@ -73,8 +73,6 @@ SUPPORTED_REQUIREMENTS = frozenset(
         common_urns.requirements.REQUIRES_BUNDLE_FINALIZATION.urn,
     }
 )
-
-_KNOWN_GAPS = {TEST_STREAM: "test streams need a streaming pipeline, which is not built yet"}
 
 _PYTHON_ENVIRONMENTS = frozenset(
     {
@@ -91,13 +89,13 @@ _PYTHON_SDK_MARK = "sdk_base:apache/beam_python"
 _TIME_DOMAINS = frozenset({beam_pb.TimeDomain.EVENT_TIME, beam_pb.TimeDomain.PROCESSING_TIME})
 
 
-def check_pipeline(pipeline: beam_pb.Pipeline) -> None:
+def check_pipeline(pipeline: beam_pb.Pipeline, *, streaming: bool = False) -> None:
     """Refuse a pipeline that holds anything headrace cannot run.
 
     Raises:
         UnsupportedTransformError: lists every problem found, one per line.
     """
-    problems = list(dict.fromkeys(_problems(pipeline)))
+    problems = list(dict.fromkeys(_problems(pipeline, streaming)))
     if problems:
         lines = "\n".join(f"  - {p}" for p in problems)
         msg = f"headrace cannot run this pipeline:\n{lines}"
@@ -141,13 +139,13 @@ def _hands_on(transform: beam_pb.PTransform) -> bool:
     return bool(outputs) and outputs <= set(transform.inputs.values())
 
 
-def _problems(pipeline: beam_pb.Pipeline) -> Iterator[str]:
+def _problems(pipeline: beam_pb.Pipeline, streaming: bool) -> Iterator[str]:
     needs: dict[str, list[str]] = {urn: [] for urn in pipeline.requirements}
     for _, transform, _ in operator_transforms(pipeline):
         name, urn = transform.unique_name, transform.spec.urn
         foreign = _foreign_environment(pipeline, transform)
-        if urn in _KNOWN_GAPS:
-            yield f"{name} ({urn}): {_KNOWN_GAPS[urn]}"
+        if urn == TEST_STREAM:
+            yield from _script_problems(name, transform, streaming)
         elif urn not in ATOMIC and urn not in LEAVES:
             yield f"{name} ({urn or 'no URN'}): not a transform that headrace knows"
         elif foreign:
@@ -161,6 +159,19 @@ def _problems(pipeline: beam_pb.Pipeline) -> Iterator[str]:
         if requirement not in SUPPORTED_REQUIREMENTS:
             who = ", ".join(names) or "the pipeline, no single transform named"
             yield f"requirement {requirement} is not supported; asked for by {who}"
+
+
+def _script_problems(
+    name: str, transform: beam_pb.PTransform, streaming: bool
+) -> Iterator[str]:
+    if not streaming:
+        yield f"{name} ({TEST_STREAM}): a test stream needs a streaming pipeline: add --streaming"
+    payload = beam_pb.TestStreamPayload.FromString(transform.spec.payload)
+    if payload.endpoint.url:
+        yield (
+            f"{name} ({TEST_STREAM}): its events come from {payload.endpoint.url}; only a test "
+            "stream that holds its events can run"
+        )
 
 
 def _foreign_environment(pipeline: beam_pb.Pipeline, transform: beam_pb.PTransform) -> str:

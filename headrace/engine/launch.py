@@ -5,8 +5,9 @@ Takes a plan and a session, gives a lazy DataFrame whose rows are the reports. S
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,15 @@ from headrace.errors import PlanError
 from headrace.plan.ids import StageId
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Channel, ChannelKind, Plan
-from headrace.worker.entry import SPARK_SCHEMA, SuperstepTask, read_output, run_superstep
+from headrace.worker.entry import (
+    SPARK_SCHEMA,
+    Epoch,
+    SuperstepTask,
+    read_output,
+    run_epoch,
+    run_finalisers,
+    run_superstep,
+)
 
 #: Depth given to channels that no stage reads: past the last superstep.
 NO_READER = 1 << 30
@@ -26,6 +35,7 @@ def tasks_of(plan: Plan, settings: Settings) -> list[SuperstepTask]:
     """Give what each superstep's tasks must know."""
     depth = {stage.stage_id: stage.superstep for stage in plan.stages()}
     number = {stage.stage_id: i for i, stage in enumerate(plan.stages())}
+    roots, pulses = _roots(plan), _pulses(plan)
     depths = tuple(
         depth[channel.target_stages[0]] if channel.target_stages else NO_READER
         for channel in plan.channels
@@ -39,9 +49,43 @@ def tasks_of(plan: Plan, settings: Settings) -> list[SuperstepTask]:
             shards=plan.shards,
             settings=settings,
             stage_numbers=tuple(number[s.stage_id] for s in superstep.stages),
+            roots=roots,
+            pulses=pulses,
         )
         for superstep in plan.supersteps
     ]
+
+
+def _roots(plan: Plan) -> tuple[tuple[int, ...], ...]:
+    """For each channel, the sources that feed it by way of superstep 0 alone.
+
+    Nothing there holds a watermark back, so a reader's watermark is that of the sources.
+    """
+    first = {stage.stage_id: stage for stage in plan.supersteps[0].stages}
+
+    def above(index: int, seen: frozenset[int]) -> set[int]:
+        channel = plan.channels[index]
+        if channel.kind is ChannelKind.SOURCE:
+            return {index}
+        found: set[int] = set()
+        for stage_id in channel.source_stages:
+            for port in first[stage_id].reads if stage_id in first else ():
+                if port.channel not in seen:
+                    found |= above(port.channel, seen | {port.channel})
+        return found
+
+    return tuple(tuple(sorted(above(i, frozenset({i})))) for i in range(len(plan.channels)))
+
+
+def _pulses(plan: Plan) -> tuple[int, ...]:
+    """For each channel, how many pulses tell its reader that all of an epoch has come."""
+    depth = {stage.stage_id: stage.superstep for stage in plan.stages()}
+    return tuple(
+        0
+        if channel.kind is ChannelKind.LOCAL
+        else plan.shards * len({depth[s] for s in channel.source_stages if depth[s] > 0})
+        for channel in plan.channels
+    )
 
 
 def launch(
@@ -102,6 +146,112 @@ def _first(
         part = replace(_only(task, reached[index]), source=index)
         frame = frame.union(sources[name].mapInArrow(on_shard(part), SPARK_SCHEMA))
     return frame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochTasks:
+    """The tasks of a streaming plan, pickled once: workers unpickle them once."""
+
+    first: bytes | None  # superstep 0 on the shards, without what DataFrames feed
+    fed: Mapping[int, bytes]  # superstep 0 on a DataFrame, by the channel it feeds
+    later: tuple[bytes, ...]  # supersteps 1 and on
+    sorted: tuple[bool, ...]  # whether the rows of these must come in the order of their ranks
+
+
+def epoch_tasks(
+    plan: Plan, settings: Settings, schemas: Mapping[int, bytes] = MappingProxyType({})
+) -> EpochTasks:
+    """Prepare the tasks of a streaming plan."""
+    tasks = [replace(task, schemas=tuple(schemas.items())) for task in tasks_of(plan, settings)]
+    here = {stage.stage_id for stage in tasks[0].superstep.stages}
+    starts = [
+        (index, channel)
+        for index, channel in enumerate(plan.channels)
+        if channel.kind is ChannelKind.SOURCE and here.issuperset(channel.target_stages)
+    ]
+    fed = {
+        index: _reached(plan, channel)
+        for index, channel in starts
+        if channel.source_ref.startswith(FRAME_PREFIX)
+    }
+    others = here.difference(*fed.values()).union(
+        *(_reached(plan, c) for index, c in starts if index not in fed)
+    )
+    return EpochTasks(
+        first=pickle.dumps(_only(tasks[0], others)) if others else None,
+        fed={
+            index: pickle.dumps(replace(_only(tasks[0], reached), source=index))
+            for index, reached in fed.items()
+        },
+        later=tuple(map(pickle.dumps, tasks[1:])),
+        sorted=tuple(_has_side_inputs(plan, task) for task in tasks[1:]),
+    )
+
+
+def launch_epoch(
+    tasks: EpochTasks, session: Any, epoch: Epoch, shards: int, frame: Any | None, whole: bool
+) -> Any:
+    """Build the chain of supersteps for one epoch.
+
+    Args:
+        tasks: the plan's tasks.
+        session: where to run them, if no DataFrame feeds the epoch.
+        epoch: what they must know.
+        shards: how many there are.
+        frame: the rows of this epoch, if a DataFrame feeds it.
+        whole: begin with superstep 0; else nothing is to be done there.
+    """
+    later = list(zip(tasks.later, tasks.sorted, strict=True))
+    if frame is not None:
+        assert epoch.feeding is not None
+        rows = frame.mapInArrow(in_epoch(tasks.fed[epoch.feeding], epoch, fed=True), SPARK_SCHEMA)
+    else:
+        rows = session.range(0, shards, 1, shards)
+        if whole and tasks.first is not None:
+            blob = tasks.first
+        elif later:
+            blob, _ = later.pop(0)
+        else:
+            return no_rows(session)
+        rows = rows.mapInArrow(in_epoch(blob, epoch, empty=True), SPARK_SCHEMA)
+    for blob, ranked in later:
+        rows = rows.repartitionById(shards, "shard")
+        if ranked:
+            rows = rows.sortWithinPartitions("rank")
+        rows = rows.mapInArrow(in_epoch(blob, epoch), SPARK_SCHEMA)
+    return rows
+
+
+def in_epoch(
+    blob: bytes, epoch: Epoch, *, fed: bool = False, empty: bool = False
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Give the function for `mapInArrow`: one epoch of one superstep.
+
+    Args:
+        blob: the superstep's task.
+        epoch: what it must know.
+        fed: a DataFrame's partitions come in; they are no shards.
+        empty: what comes in means nothing.
+    """
+
+    def superstep(batches: Iterable[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        shard = 0 if fed or context is None else context.partitionId()
+        return run_epoch(blob, epoch, shard, _drain(batches) if empty else batches)
+
+    return superstep
+
+
+def finalise(session: Any, run: str, confirmed: tuple[str, ...], processes: int) -> None:
+    """Run the callbacks that still wait in the workers for epochs that counted."""
+
+    def call(batches: Iterable[Any]) -> Iterator[Any]:
+        run_finalisers(run, confirmed)
+        return _drain(batches)
+
+    session.range(0, processes, 1, processes).mapInArrow(call, "id bigint").collect()
 
 
 def no_rows(session: Any) -> Any:

@@ -6,7 +6,9 @@ merges integer sums and distributions only; gauges, string sets and tries need t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from apache_beam.metrics import monitoring_infos
@@ -24,6 +26,26 @@ from apache_beam.portability.api import beam_fn_api_pb2
 def parse(report: bytes) -> list[Any]:
     """Read one task's report on one stage."""
     return list(beam_fn_api_pb2.ProcessBundleResponse.FromString(report).monitoring_infos)
+
+
+def dump(infos_by_stage: Mapping[str, Iterable[Any]]) -> bytes:
+    """Give what all stages did as bytes, for a manifest."""
+    response = beam_fn_api_pb2.ProcessBundleResponse
+    return json.dumps(
+        {
+            name: base64.b64encode(
+                response(monitoring_infos=infos).SerializeToString(deterministic=True)
+            ).decode()
+            for name, infos in infos_by_stage.items()
+        }
+    ).encode()
+
+
+def load(data: bytes) -> dict[str, list[Any]]:
+    """Read what `dump` gave."""
+    if not data:
+        return {}
+    return {name: parse(base64.b64decode(part)) for name, part in json.loads(data).items()}
 
 
 def merge(infos: Iterable[Any]) -> list[Any]:

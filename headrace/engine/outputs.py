@@ -7,6 +7,7 @@ because two jobs read them: the one that runs the pipeline and the one that writ
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ class Outputs:
     def __init__(self, plan: Plan, frames: Frames, session: Any) -> None:
         self._session = session  # the user's
         self._sinks: dict[int, Sink] = {}
+        self._labels: dict[int, str] = {}  # the sinks' full names
         self._columns: dict[int, Any] = {}
         self.schemas: dict[int, bytes] = {}  # for each output channel, its Arrow schema
         self._lease: Lease | None = None
@@ -40,6 +42,7 @@ class Outputs:
                 msg = f"{channel.label}: its sink is not at hand; run the pipeline, not its proto"
                 raise PlanError(msg)
             self._sinks[index] = sink
+            self._labels[index] = channel.label
             self._columns[index] = sink.columns(session)
             schema = arrow_schema(self._columns[index])
             self.schemas[index] = schema.serialize().to_pybytes()
@@ -62,10 +65,22 @@ class Outputs:
             assert self._lease is not None
             sink.deliver(frame, self._lease)
 
+    def deliver_epoch(self, epoch: int, writer: str, counts: Mapping[int, int]) -> None:
+        """Give every sink its rows of one epoch; `counts` says how many there are for each."""
+        for index, sink in self._sinks.items():
+            frame = output_frame(
+                self._session, self._rows, index, self._columns[index], self.schemas[index]
+            )
+            sink.deliver_epoch(
+                frame, epoch, fresh=epoch == 0, writer=f"{writer}/{self._labels[index]}",
+                empty=not counts.get(index),
+            )
+
     def close(self) -> None:
         """Forget the rows, unless a sink still holds them."""
         if self._lease is not None:
             self._lease.end_if_free()
+            self._lease = None
 
 
 def _forget(rows: Any) -> None:

@@ -4,5 +4,13 @@ from __future__ import annotations
 
 from headrace.io.sinks import DataFrameHandle, WriteToSpark, to_dataframe
 from headrace.io.sources import ReadFromSpark
+from headrace.io.watermarks import BoundedOutOfOrderness, Monotonic
 
-__all__ = ["DataFrameHandle", "ReadFromSpark", "WriteToSpark", "to_dataframe"]
+__all__ = [
+    "BoundedOutOfOrderness",
+    "DataFrameHandle",
+    "Monotonic",
+    "ReadFromSpark",
+    "WriteToSpark",
+    "to_dataframe",
+]

@@ -12,8 +12,9 @@ from typing import Any
 
 from apache_beam.pipeline import PipelineVisitor
 
-from headrace.io.sinks import Sink
-from headrace.io.sources import ReadFromSpark
+from headrace.errors import OptionError
+from headrace.io.sinks import Sink, WriteToSpark
+from headrace.io.sources import Read, ReadFromSpark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,22 +22,47 @@ class Frames:
     """What stays on the driver while the plan travels."""
 
     sources: Mapping[str, Any] = field(default_factory=dict)  # transform's name -> DataFrame
+    reads: Mapping[str, Read] = field(default_factory=dict)  # the same names -> what is asked for
     sinks: Mapping[str, Sink] = field(default_factory=dict)
 
     def session(self) -> Any | None:
         """Give the session of the DataFrames; None if there are none."""
         return next((frame.sparkSession for frame in self.sources.values()), None)
 
+    def streaming(self) -> tuple[str, ...]:
+        """Give the names of the reads whose DataFrames are streaming."""
+        return tuple(name for name, read in self.reads.items() if read.streaming)
+
+    def check_epochs(self) -> None:
+        """Refuse sinks that cannot take the rows of a pipeline epoch by epoch.
+
+        Raises:
+            HeadraceError: says which sink, and what to write instead.
+        """
+        writers: dict[str, str] = {}
+        for name, sink in self.sinks.items():
+            sink.check_epochs(name)
+            if isinstance(sink, WriteToSpark) and sink.epochs_at is not None:
+                other = writers.setdefault(sink.epochs_at, name)
+                if other != name:
+                    msg = (
+                        f"{name} and {other} write to the same path, {sink.epochs_at}, and would "
+                        "replace each other's epochs; give each a path of its own"
+                    )
+                    raise OptionError(msg)
+
 
 class _Finder(PipelineVisitor):  # type: ignore[misc]
     def __init__(self) -> None:
         self.sources: dict[str, Any] = {}
+        self.reads: dict[str, Read] = {}
         self.sinks: dict[str, Sink] = {}
 
     def visit_transform(self, applied: Any) -> None:
         transform = applied.transform
         if isinstance(transform, ReadFromSpark):
             self.sources[applied.full_label] = transform.frame
+            self.reads[applied.full_label] = transform.read
         elif isinstance(transform, Sink):
             self.sinks[applied.full_label] = transform
 
@@ -45,4 +71,4 @@ def frames_of(pipeline: Any) -> Frames:
     """Look through a pipeline."""
     finder = _Finder()
     pipeline.visit(finder)
-    return Frames(sources=finder.sources, sinks=finder.sinks)
+    return Frames(sources=finder.sources, reads=finder.reads, sinks=finder.sinks)

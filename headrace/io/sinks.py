@@ -6,29 +6,27 @@ and keeps its rows for as long as a `Lease` on them is held.
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from typing import Any
 
 from apache_beam import pvalue
 from apache_beam.transforms import ptransform
 from pyspark.sql.types import StructType
 
-from headrace.errors import ColumnTypeError, OptionError, ResultError
+from headrace.errors import (
+    ColumnTypeError,
+    OptionError,
+    ResultError,
+    UnsupportedTransformError,
+)
 from headrace.io.columns import columns_of
+from headrace.io.places import EPOCH, FILE_FORMATS, EpochFolders, Mode
 
 WRITE_URN = "headrace:write_to_spark:v1"
-
-
-class Mode(Enum):
-    """What happens when there is already something at the place of writing."""
-
-    ERROR = "error"  # the pipeline fails and what is there stays
-    OVERWRITE = "overwrite"  # what is there is replaced
-    APPEND = "append"  # the rows are added to what is there
 
 
 class Lease:
@@ -95,20 +93,39 @@ class Sink(ptransform.PTransform):  # type: ignore[misc]
         """Take the DataFrame; called once, after the pipeline's own work has succeeded."""
         raise NotImplementedError
 
+    def check_epochs(self, name: str) -> None:
+        """Refuse, by the step's full name, to take rows epoch by epoch if that cannot be."""
+
+    def deliver_epoch(
+        self, frame: Any, epoch: int, fresh: bool, *, writer: str, empty: bool | None = None
+    ) -> None:
+        """Take the rows of one epoch of a streaming pipeline, perhaps for a second time.
+
+        Args:
+            frame: the rows.
+            epoch: the epoch's number.
+            fresh: this is the first epoch of a run, and no manifest has confirmed it yet.
+            writer: names this sink of this run and no other, after a restart too.
+            empty: whether there are no rows; Spark is asked if not given.
+        """
+        raise NotImplementedError
+
 
 class WriteToSpark(Sink):
     """Write a collection by way of Spark: as files, to a table, or with a function.
 
     Exactly one of `path`, `table` and `function` is given. Elements are rows (named tuples, Beam
     rows, dataclasses), dicts or tuples with a schema, or plain values, which go to a column
-    `value`. Nothing is written unless the whole pipeline succeeds.
+    `value`. Nothing is written unless the whole pipeline succeeds; a streaming pipeline writes
+    after each epoch that does.
 
     Args:
-        path: where `format` writes to.
+        path: where `format` writes to; in a streaming pipeline, each epoch to a folder of its own.
         table: the name of a table, as `saveAsTable` takes it.
-        function: called once, on the driver, with the DataFrame.
+        function: called on the driver, once or once per epoch, with the DataFrame; if it has a
+            second parameter without default, or one called `epoch`, with the epoch's number too.
         format: a format that Spark knows; parquet if not given.
-        mode: error, overwrite or append.
+        mode: error, overwrite or append; in a streaming pipeline, what its first start does.
         schema: `name string, price double`, or a StructType; found in the elements' type if not
             given.
         partition_by: columns that become folders.
@@ -120,7 +137,7 @@ class WriteToSpark(Sink):
         path: str | None = None,
         *,
         table: str | None = None,
-        function: Callable[[Any], None] | None = None,
+        function: Callable[..., None] | None = None,
         format: str | None = None,  # noqa: A002 (Spark's word for it)
         mode: str = "error",
         schema: StructType | str | None = None,
@@ -144,19 +161,95 @@ class WriteToSpark(Sink):
         self._format = format
         self._partition_by = tuple(partition_by)
         self._options = dict(options or {})
+        self._folders: EpochFolders | None = None
+        kind = format or "parquet"
+        if path is not None and kind.lower() in FILE_FORMATS:
+            self._folders = EpochFolders(path, kind, self._options, self._partition_by)
+        self._made_by: str | None = None  # the writer that made the table
+
+    @property
+    def epochs_at(self) -> str | None:
+        """The path of the folders of a streaming pipeline's epochs; None if there are none."""
+        return None if self._folders is None else self._folders.path
 
     def deliver(self, frame: Any, lease: Lease) -> None:
         """Write the DataFrame."""
         if self._function is not None:
-            self._function(frame)
+            _call(self._function, frame, 0)
+        else:
+            self._save(frame, self._mode, {})
+
+    def check_epochs(self, name: str) -> None:
+        """Refuse a column that the epoch's folder would hide from readers."""
+        if self._folders is not None and isinstance(self.schema, StructType):
+            _check_free(name, self.schema)
+
+    def deliver_epoch(
+        self, frame: Any, epoch: int, fresh: bool, *, writer: str, empty: bool | None = None
+    ) -> None:
+        """Write the rows of one epoch; to files, once even when it is done twice."""
+        if self._function is not None:
+            _call(self._function, frame, epoch)
             return
-        writer = frame.write.mode(self._mode.value).options(**self._options)
+        if empty is None:
+            empty = frame.isEmpty()
+        if self._folders is not None:
+            _check_free(self.label, frame.schema)
+            # Only a new run asks what is there: later on, what is there is our own.
+            mode = self._mode if fresh else Mode.APPEND
+            self._folders.begin(frame, writer, mode)
+            self._folders.write(frame, epoch, writer, empty)
+        elif fresh or not empty:
+            mode = self._mode if fresh else Mode.APPEND
+            if mode is Mode.ERROR and self._made_by == writer:
+                mode = Mode.OVERWRITE  # what is there is an earlier attempt of this epoch
+            self._save(frame, mode, self._transaction(writer, epoch))
+            self._made_by = writer
+
+    def _transaction(self, writer: str, epoch: int) -> dict[str, str]:
+        """Delta tables pass over a write whose numbers they have seen; Spark's own formats ask
+        nobody, and a database's driver might stumble over words it does not know.
+        """
+        if self._format is not None and self._format.lower() in FILE_FORMATS | {"jdbc"}:
+            return {}
+        return {"txnAppId": writer, "txnVersion": str(epoch)}
+
+    def _save(self, frame: Any, mode: Mode, options: Mapping[str, str]) -> None:
+        writer = frame.write.mode(mode.value).options(**{**options, **self._options})
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
         if self._table is not None:
             (writer.format(self._format) if self._format else writer).saveAsTable(self._table)
         else:
             writer.format(self._format or "parquet").save(self._path)
+
+
+def _check_free(name: str, columns: StructType) -> None:
+    if EPOCH in columns.names:
+        msg = (
+            f"{name}: readers find the epoch's number in a column {EPOCH!r}, made from the name of "
+            "its folder, so the rows may not have one; rename it"
+        )
+        raise OptionError(msg)
+
+
+def _call(function: Callable[..., None], frame: Any, epoch: int) -> None:
+    """Call a user's function with the epoch's number if it asks for one.
+
+    A second parameter with a default does not ask: it is how a lambda keeps a value.
+    """
+    try:
+        parameters = dict(inspect.signature(function).parameters)
+    except ValueError:  # some functions written in C
+        parameters = {}
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [p for p in parameters.values() if p.kind in by_place and p.default is p.empty]
+    if EPOCH in parameters and parameters[EPOCH].kind is not inspect.Parameter.POSITIONAL_ONLY:
+        function(frame, epoch=epoch)
+    elif len(needed) == 2:
+        function(frame, epoch)
+    else:
+        function(frame)
 
 
 class DataFrameHandle:
@@ -224,6 +317,21 @@ class ToDataFrame(Sink):
     def deliver(self, frame: Any, lease: Lease) -> None:
         """Hand the DataFrame to whoever holds the handle."""
         self._handle.fill(frame, lease)
+
+    def check_epochs(self, name: str) -> None:
+        """Refuse: there is no DataFrame of a collection that never ends."""
+        msg = (
+            f"{name}: to_dataframe gives a whole collection, and that of a streaming pipeline is "
+            "never whole; write it with WriteToSpark(path) and read what is there, or take each "
+            "epoch's rows with WriteToSpark(function=...)"
+        )
+        raise UnsupportedTransformError(msg)
+
+    def deliver_epoch(
+        self, frame: Any, epoch: int, fresh: bool, *, writer: str, empty: bool | None = None
+    ) -> None:
+        """Refuse, as `check_epochs` does."""
+        self.check_epochs(self.label)
 
 
 def to_dataframe(

@@ -1,57 +1,124 @@
-"""`ReadFromSpark`: a DataFrame as the start of a pipeline.
+"""`ReadFromSpark`: a DataFrame, bounded or streaming, as the start of a pipeline.
 
-Describes the read; the DataFrame itself stays on the driver, where the engine asks for it.
+Describes the read; the DataFrame itself stays on the driver, where the engine asks for it. The
+event time and the partition of a row travel in columns of their own behind those of the row, so
+that Spark computes them and a worker finds them by name.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from apache_beam import pvalue
 from apache_beam.transforms import core, ptransform, window
+from pyspark.sql import types as spark
 
-from headrace.errors import ColumnTypeError
+from headrace.errors import ColumnTypeError, OptionError
 from headrace.io.rows import row_class
+from headrace.io.watermarks import Monotonic, Policy, policy_of
+from headrace.plan.clocks import SourceClock
 
 READ_URN = "headrace:read_from_spark:v1"
+
+#: How the columns beside the row's own begin; the name of the user's column follows. No column of a
+#: row begins with an underscore, so they cannot be mistaken. The worker knows them too.
+TIME_COLUMN = "__headrace_time:"
+PARTITION_COLUMN = "__headrace_partition:"
+
+#: Seconds that still fit into Beam's time range, which ends in the year 294,247.
+_MAX_SECONDS = 9_223_372_036_854
+
+_DAY_MICROS = 86_400_000_000
+
+#: Kinds of columns whose values have no text that could name a partition.
+_NO_NAMES = (spark.StructType, spark.ArrayType, spark.MapType, spark.BinaryType, spark.VariantType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a read asks for beside its rows."""
+
+    streaming: bool
+    timestamp: str | None  # the column that gives a row its event time
+    partition: str | None  # the column that says from which of the source's partitions a row is
+    policy: Policy | None  # None: there is no such column
+
+    def clock(self) -> SourceClock:
+        """Give the clock of the source before its first row."""
+        return SourceClock(by_arrival=True) if self.policy is None else self.policy.clock()
 
 
 class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
     """Read the rows of a DataFrame.
 
     Elements are named tuples: `row.price` is the column `price`. They carry a Beam schema, so
-    `beam.GroupBy("city")` and `beam.Select("price")` work, and are in the global window with
-    Beam's least timestamp.
+    `beam.GroupBy("city")` and `beam.Select("price")` work, and are in the global window. Without
+    `timestamp`, rows of a bounded frame have Beam's least timestamp, rows of a streaming one the
+    time at which they are read.
 
     Args:
-        frame: a Spark DataFrame that is not streaming. It is not run before the pipeline is.
+        frame: a Spark DataFrame. It is not run before the pipeline is.
         columns: the columns to read, in this order; all if not given. Spark reads no others.
+        timestamp: the column that gives a row its event time: a timestamp, a date (its midnight in
+            UTC), or a number, which is seconds since 1970. It need not be among `columns`.
+        watermark: how far out of order the rows of a streaming frame may be: a policy of
+            `headrace.io`, or seconds; not at all if not given. A bounded frame does not use it.
+        partition: the column that says from which of the source's own partitions a row is. The
+            watermark is then the least one of all partitions. It need not be among `columns`.
     """
 
-    def __init__(self, frame: Any, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        frame: Any,
+        columns: Sequence[str] | None = None,
+        *,
+        timestamp: str | None = None,
+        watermark: Policy | float | None = None,
+        partition: str | None = None,
+    ) -> None:
         super().__init__()
-        if frame.isStreaming:
-            msg = "ReadFromSpark: a streaming DataFrame cannot be read yet, only a bounded one"
+        if timestamp is None and (watermark is not None or partition is not None):
+            given = "watermark" if watermark is not None else "partition"
+            msg = f"ReadFromSpark: {given} says nothing without timestamp, the event time's column"
+            raise OptionError(msg)
+        wanted = list(columns or ()) + [n for n in (timestamp, partition) if n is not None]
+        missing = [name for name in wanted if name not in frame.columns]
+        if missing:
+            there = ", ".join(frame.columns)
+            msg = f"ReadFromSpark: no column {missing[0]!r}; there are {there}"
             raise ColumnTypeError(msg)
+        policy = None if timestamp is None else policy_of(
+            Monotonic() if watermark is None else watermark
+        )
+        self.read = Read(
+            streaming=frame.isStreaming, timestamp=timestamp, partition=partition, policy=policy
+        )
+        # What stands beside the rows is made from the whole frame, so it comes before the choice.
+        beside = []
+        if timestamp is not None:
+            made = _micros_of(timestamp, frame.schema[timestamp].dataType)
+            beside.append(f"{made} AS {_quoted(TIME_COLUMN + timestamp)}")
+        if partition is not None:
+            made = _name_of(partition, frame.schema[partition].dataType)
+            beside.append(f"{made} AS {_quoted(PARTITION_COLUMN + partition)}")
+        chosen = frame.schema
         if columns is not None:
-            missing = [name for name in columns if name not in frame.columns]
-            if missing:
-                there = ", ".join(frame.columns)
-                msg = f"ReadFromSpark: no column {missing[0]!r}; there are {there}"
-                raise ColumnTypeError(msg)
-            # Back quotes: a dot in a column's name must not be read as a path.
-            frame = frame.select(*(f"`{name}`" for name in columns))
+            chosen = spark.StructType([frame.schema[name] for name in columns])
+        self.row_class = row_class(chosen)
+        self._columns = chosen
         self.frame = frame
-        self.row_class = row_class(frame.schema)
+        if columns is not None or beside:
+            self.frame = frame.selectExpr(*map(_quoted, chosen.names), *beside)
 
     def expand(self, pbegin: Any) -> Any:
         """Make the collection of rows."""
         if not isinstance(pbegin, pvalue.PBegin):
             msg = "ReadFromSpark starts a pipeline: apply it to the pipeline itself"
             raise TypeError(msg)
-        rows = pvalue.PCollection(pbegin.pipeline, is_bounded=True)
+        rows = pvalue.PCollection(pbegin.pipeline, is_bounded=not self.read.streaming)
         rows.element_type = self.row_class
         return rows
 
@@ -64,5 +131,55 @@ class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
         return self.row_class
 
     def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
-        """Describe the read; which DataFrame it is, the transform's full name says."""
-        return READ_URN, json.dumps({"columns": json.loads(self.frame.schema.json())}).encode()
+        """Describe the read; which DataFrame it is, the transform's full name says.
+
+        The policy stays out: a pipeline may be started again with another one.
+        """
+        told = {
+            "columns": json.loads(self._columns.json()),
+            "timestamp": self.read.timestamp,
+            "partition": self.read.partition,
+            "streaming": self.read.streaming,
+        }
+        return READ_URN, json.dumps(told).encode()
+
+
+def _quoted(name: str) -> str:
+    """Back quotes: a dot in a column's name must not be read as a path."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _micros_of(name: str, kind: spark.DataType) -> str:
+    """Give the expression for the event time; its value is missing where there is no such time."""
+    column = _quoted(name)
+    if isinstance(kind, spark.TimestampType):
+        return f"unix_micros({column})"
+    if isinstance(kind, spark.DateType):
+        # Not by way of a timestamp: that would be midnight in the session's time zone.
+        return f"unix_date({column}) * {_DAY_MICROS}L"
+    within = f"CASE WHEN {column} BETWEEN -{_MAX_SECONDS} AND {_MAX_SECONDS} THEN"
+    if isinstance(kind, spark.IntegralType):
+        return f"{within} CAST({column} AS bigint) * 1000000L END"
+    if isinstance(kind, spark.FractionalType) and not isinstance(kind, spark.DecimalType):
+        return f"{within} CAST(round(CAST({column} AS double) * 1e6D) AS bigint) END"
+    if isinstance(kind, spark.DecimalType):
+        # 14 digits of seconds and 6 of microseconds, so that the product is exact.
+        return f"{within} CAST(CAST({column} AS decimal(20, 6)) * 1000000 AS bigint) END"
+    remedy = "it must be a timestamp, a date or a number of seconds"
+    if isinstance(kind, spark.TimestampNTZType):
+        remedy = "it has no time zone; cast it to timestamp, which is an instant"
+    msg = f"column {name!r} of type {kind.simpleString()} cannot give the event time: {remedy}"
+    raise ColumnTypeError(msg)
+
+
+def _name_of(name: str, kind: spark.DataType) -> str:
+    """Give the expression for the partition: a number as it is, anything else as text."""
+    if isinstance(kind, _NO_NAMES):
+        msg = (
+            f"column {name!r} of type {kind.simpleString()} cannot name a partition: "
+            "make a column of text or numbers from it"
+        )
+        raise ColumnTypeError(msg)
+    if isinstance(kind, spark.IntegralType):
+        return f"CAST({_quoted(name)} AS bigint)"
+    return f"CAST({_quoted(name)} AS string)"

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.errors import PlanError
+from headrace.plan.facts import StateFacts
 from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.operators import Operator
 from headrace.plan.regions import Region
+from headrace.plan.scripts import Script
 
 #: What the compiler puts at the two ends of a stage, and the worker builds operations for.
 STAGE_READ_URN = "headrace:stage_read:v1"
@@ -107,6 +109,9 @@ class Plan:
     regions: tuple[Region, ...]
     components: bytes  # coders, collections, windowing strategies: shared by all stages
     fingerprint: str
+    streaming: bool = False  # many epochs, with state between them
+    scripts: tuple[Script, ...] = ()  # the test streams that feed it
+    facts: StateFacts = StateFacts()  # what decides how its state is read
 
     def __post_init__(self) -> None:
         depth = {s.stage_id: s.superstep for s in self.stages()}

@@ -88,6 +88,29 @@ def _fetch(token: int) -> Any:
     return Shared.table[token]
 
 
+class Finalisers:
+    """Where callbacks that user code registers go while a streaming stage runs.
+
+    Beam keeps them inside the operation and offers only to call or to forget them; in streaming
+    they must outlive the bundle, until its epoch is committed.
+    """
+
+    collector: list[Any] | None = None  # None: Beam keeps them
+
+
+_beam_register = core._BundleFinalizerParam.register  # noqa: SLF001
+
+
+def _register(param: Any, callback: Any) -> None:
+    if Finalisers.collector is None:
+        _beam_register(param, callback)
+    else:
+        Finalisers.collector.append(callback)
+
+
+core._BundleFinalizerParam.register = _register  # noqa: SLF001
+
+
 _FACTORY = bundle_processor.BeamTransformFactory
 _PAR_DO = common_urns.primitives.PAR_DO.urn
 _beam_par_do, _par_do_payload = _FACTORY._known_urns[_PAR_DO]  # noqa: SLF001 (no public reader)

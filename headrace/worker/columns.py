@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.coders import RowCoder
 from apache_beam.coders.coders import LengthPrefixCoder
 from apache_beam.portability import common_urns
@@ -25,6 +26,15 @@ from apache_beam.utils.timestamp import Timestamp
 from headrace.errors import ColumnTypeError, TransportError
 from headrace.worker.batches import Columns, Meta
 from headrace.worker.frames import MAX_TS, MIN_TS, PayloadKind, Rank, SuperTuple
+
+#: How columns beside a row's own begin; the name of the user's column follows. `ReadFromSpark` asks
+#: Spark for them.
+TIME_COLUMN = "__headrace_time:"
+PARTITION_COLUMN = "__headrace_partition:"
+#: The partition of all rows of a source that has none of its own, and that of rows which should
+#: name one and do not.
+ONE_PARTITION = ""
+NO_PARTITION = "\x00"
 
 #: Rows held before they become a batch, at most; more would cost memory, not gain speed.
 MAX_HELD_ROWS = 10_000
@@ -38,12 +48,23 @@ Column = Callable[[pa.Array], Iterable[Any]]
 
 
 class RowReader:
-    """Turns batches of columns into rows."""
+    """Turns batches of columns into rows, with their times.
+
+    The row's own columns come first. Behind them may stand two that `ReadFromSpark` asked Spark
+    for: the row's event time, and which of the source's partitions it is from.
+
+    Args:
+        windowed_coder: the coder of the channel that the rows enter by.
+        now: the time of rows that bring none; Beam's least if not given.
+        ceiling: rows of a later time count for nothing in `highs`.
+    """
 
     #: Rows begin in the global window, with Beam's least timestamp.
     meta = GlobalWindows.windowed_value(None)
 
-    def __init__(self, windowed_coder: Any) -> None:
+    def __init__(
+        self, windowed_coder: Any, *, now: int | None = None, ceiling: int | None = None
+    ) -> None:
         coder = windowed_coder.wrapped_value_coder
         while isinstance(coder, LengthPrefixCoder):
             coder = coder.value_coder()
@@ -51,12 +72,81 @@ class RowReader:
             msg = f"the rows of a DataFrame cannot be read with {coder!r}"
             raise TransportError(msg)
         self._rows = _struct(coder.schema)
+        self._width = len(coder.schema.fields)
+        if now is not None:
+            self.meta = GlobalWindows.windowed_value(None, Timestamp(micros=now))
+        self._ceiling = ceiling
+        self.highs: dict[str, int] = {}  # the greatest time read so far, for each partition
 
     def read(self, batch: pa.RecordBatch, most: int) -> Iterator[list[Any]]:
         """Give the rows of a batch, at most so many at a time."""
-        for start in range(0, batch.num_rows, most):
-            part = batch.slice(start, most)
-            yield list(self._rows(part.columns, part.num_rows))
+        for rows, _ in self.timed(batch, most):
+            yield rows
+
+    def timed(self, batch: pa.RecordBatch, most: int) -> Iterator[tuple[list[Any], Meta]]:
+        """Give the rows of a batch and what is known of them, at most so many at a time.
+
+        Raises:
+            ColumnTypeError: a row has no event time.
+        """
+        own, size = batch.columns[: self._width], batch.num_rows
+        times = self._times(batch) if size else None
+        for start in range(0, size, most):
+            columns = [column.slice(start, most) for column in own]
+            rows = list(self._rows(columns, min(most, size - start)))
+            if times is None:
+                yield rows, self.meta
+            else:
+                count = len(rows)
+                yield rows, Columns(
+                    times.slice(start, most).to_pylist(),
+                    [self.meta.windows] * count,
+                    [self.meta.pane_info] * count,
+                )
+
+    def _times(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """Find the event times, and note how far they have come."""
+        times = partitions = None
+        for place in range(self._width, batch.num_columns):
+            name = batch.schema.field(place).name
+            if name.startswith(TIME_COLUMN):
+                times = batch.column(place)
+                if times.null_count:
+                    _refuse_time(name.removeprefix(TIME_COLUMN))
+            elif name.startswith(PARTITION_COLUMN):
+                partitions = batch.column(place)
+        if times is None:
+            return None
+        counted = times
+        if self._ceiling is not None and pc.max(times).as_py() > self._ceiling:
+            below = pc.less_equal(times, self._ceiling)
+            counted = times.filter(below)
+            partitions = None if partitions is None else partitions.filter(below)
+        for name, time in _greatest(counted, partitions):
+            before = self.highs.get(name)
+            self.highs[name] = time if before is None else max(before, time)
+        return times
+
+
+def _refuse_time(column: str) -> NoReturn:
+    msg = (
+        f"ReadFromSpark: column {column!r} gives the rows their event time, and in one of them it "
+        "has no value, or one that is no time; leave such rows out with df.where(...)"
+    )
+    raise ColumnTypeError(msg)
+
+
+def _greatest(times: pa.Array, partitions: pa.Array | None) -> Iterable[tuple[str, int]]:
+    """Give each partition's greatest time; without partitions, all rows are of one."""
+    if not len(times):
+        return ()
+    if partitions is None:
+        return ((ONE_PARTITION, pc.max(times).as_py()),)
+    # The threads would cost more than a batch of some thousand rows gains by them.
+    table = pa.table([partitions, times], ["name", "time"])
+    found = table.group_by("name", use_threads=False).aggregate([("time", "max")])
+    names = [NO_PARTITION if n is None else str(n) for n in found.column("name").to_pylist()]
+    return zip(names, found.column("time_max").to_pylist(), strict=True)
 
 
 def _struct(schema: Any) -> Callable[[list[pa.Array], int], Iterable[Any]]:

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import queue
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Channel, Superstep
 from headrace.worker.columns import decode
+from headrace.worker.epoch import Epoch, ShardReport
 from headrace.worker.failures import MARK, report_failure
 from headrace.worker.findings import LOG_NUMBER
 from headrace.worker.frames import (
@@ -33,15 +36,21 @@ from headrace.worker.frames import (
 )
 from headrace.worker.main_session import load_main_session
 from headrace.worker.shard import ShardRun
+from headrace.worker.stream_shard import SHARD_NUMBER, StreamShard
 
 #: The engine enters this room by this door alone; what it needs from further in is handed out here.
 __all__ = [
     "LOG_NUMBER",
     "MARK",
     "REPORT_CHANNEL",
+    "SHARD_NUMBER",
     "SPARK_SCHEMA",
+    "Epoch",
+    "ShardReport",
     "SuperstepTask",
     "read_output",
+    "run_epoch",
+    "run_finalisers",
     "run_superstep",
 ]
 
@@ -68,6 +77,8 @@ class SuperstepTask:
     stage_numbers: tuple[int, ...]  # for each stage of the superstep, its place in the plan
     schemas: tuple[tuple[int, bytes], ...] = ()  # for each output channel, its Arrow schema
     source: int | None = None  # the channel that a DataFrame feeds; None: super tuples come in
+    roots: tuple[tuple[int, ...], ...] = ()  # for each channel, the sources that feed it directly
+    pulses: tuple[int, ...] = ()  # for each channel, the pulses that a reader waits for
 
 
 class Stopped(BaseException):
@@ -126,15 +137,22 @@ def run_superstep(
     task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run all stages of one superstep on one shard."""
-    if task.settings.folder and os.path.isdir(task.settings.folder):
-        os.chdir(task.settings.folder)
-    sys.path += [folder for folder in task.settings.python_path if folder not in sys.path]
+    _settle(task.settings)
+    return _in_thread(partial(_work, task, shard, batches))
+
+
+def _settle(settings: Settings) -> None:
+    if settings.folder and os.path.isdir(settings.folder):
+        os.chdir(settings.folder)
+    sys.path += [folder for folder in settings.python_path if folder not in sys.path]
+
+
+def _in_thread(work: Callable[[Outbox], None]) -> Iterator[pa.RecordBatch]:
+    """Run the stages in a thread with a deep stack; give what they send."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEP_RECURSION))
     before = threading.stack_size(DEEP_STACK_BYTES)
     outbox = Outbox()
-    thread = threading.Thread(
-        target=_work, args=(task, shard, batches, outbox), name="headrace-stages", daemon=True
-    )
+    thread = threading.Thread(target=work, args=(outbox,), name="headrace-stages", daemon=True)
     thread.start()
     threading.stack_size(before)
     try:
@@ -146,6 +164,20 @@ def run_superstep(
         raise outbox.failure
 
 
+def run_epoch(
+    blob: bytes, epoch: Epoch, shard: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run one epoch of one superstep on one shard; `blob` is a pickled `SuperstepTask`."""
+    return _in_thread(partial(_work_epoch, blob, epoch, shard, batches))
+
+
+def run_finalisers(run: str, confirmed: Sequence[str]) -> None:
+    """Run the callbacks that wait in this process for attempts that counted."""
+    for (owner, *_), kept in list(_KEPT.items()):
+        if owner == run:
+            kept.finalise(confirmed)
+
+
 def read_output(schema: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Give the columns that lie in the payloads of super tuples."""
     columns = pa.ipc.read_schema(pa.py_buffer(schema))
@@ -155,16 +187,57 @@ def read_output(schema: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 def _work(
     task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch], outbox: Outbox
 ) -> None:
-    collecting = gc.isenabled()
-    gc.disable()  # worth 20 %: elements are short-lived and acyclic; a guard below bounds the rest
-    try:
+    def work() -> None:
         load_main_session(task.settings.main_session, task.settings.pickle_library)
         run = ShardRun(task, shard, outbox.send)
         if task.source is not None:
             run.run_frame(task.source, batches)
         else:
-            rows: Any = (row for batch in batches for row in from_batch(batch))
-            run.run(rows)
+            run.run(_rows(batches))
+
+    _carefully(work, outbox)
+
+
+def _work_epoch(
+    blob: bytes, epoch: Epoch, shard: int, batches: Iterable[pa.RecordBatch], outbox: Outbox
+) -> None:
+    def work() -> None:
+        name = (epoch.run, zlib.crc32(blob), shard)
+        # Taken out while it works: what fails in the middle of an epoch is not used again.
+        kept = _KEPT.pop(name, None)
+        if kept is None:
+            _forget_other_runs(epoch.run)
+            task: SuperstepTask = pickle.loads(blob)  # noqa: S301 (the driver's own, by Spark)
+            _settle(task.settings)
+            load_main_session(task.settings.main_session, task.settings.pickle_library)
+            kept = StreamShard(task, shard)
+        frame = batches if kept.fed_by_frame else None
+        kept.run_epoch(epoch, outbox.send, () if frame is not None else _rows(batches), frame)
+        _KEPT[name] = kept
+
+    _carefully(work, outbox)
+
+
+#: What this process keeps between epochs: (run, superstep, shard) -> its stages.
+_KEPT: dict[tuple[str, int, int], StreamShard] = {}
+
+
+def _forget_other_runs(run: str) -> None:
+    """Tear down what another driver's run left here."""
+    for name in [name for name in _KEPT if name[0] != run]:
+        _KEPT.pop(name).tear_down()
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[SuperTuple]:
+    return (row for batch in batches for row in from_batch(batch))
+
+
+def _carefully(work: Callable[[], None], outbox: Outbox) -> None:
+    """Run the stages; a failure is carried to Spark's thread and raised there."""
+    collecting = gc.isenabled()
+    gc.disable()  # worth 20 %: elements are short-lived and acyclic; a guard below bounds the rest
+    try:
+        work()
     except Stopped:
         return
     except BaseException as failure:  # noqa: BLE001 (carried to Spark's thread and raised there)

@@ -21,12 +21,18 @@ class PayloadKind(IntEnum):
     GROUPED_WINDOWED = 3  # the same, once per set of windows
     REPORT = 4  # metrics and other findings of a task, for the driver
     COLUMNS = 5  # one Arrow record batch without its schema
+    PULSE = 6  # watermarks of channels, from one task to one shard
+    HIGHS = 7  # how far the event times of a DataFrame's partitions have come
 
 
 class Rank(IntEnum):
-    """Who is read first on a shard: side inputs before the data that look at them."""
+    """Who is read first on a shard: side inputs before the data that look at them.
+
+    Pulses too, as they say which windows of a side input are whole.
+    """
 
     SIDE_INPUT = 0
+    PULSE = 0
     DATA = 1
     REPORT = 2
 

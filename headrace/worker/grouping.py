@@ -37,6 +37,12 @@ ONLY_PANE = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
 ON_TIME_PANE = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
 
 Push = Callable[[list[Any], Meta], None]
+#: A window by its first microsecond and its end.
+Span = tuple[int, int]
+#: The values of each key of each window.
+Tables = dict[Span, dict[Any, list[Any]]]
+
+GLOBAL_SPAN: Span = (MIN_TIMESTAMP.micros, GlobalWindow().end.micros)
 
 coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(SpilledValues)
 
@@ -103,7 +109,7 @@ class Grouper(ABC):
             encoded = stream.read_all(True)
             self._add_row(encoded, decode(stream, True))
 
-    def _dict_key(self, encoded: bytes) -> Any:
+    def table_key(self, encoded: bytes) -> Any:
         """Give what stands for the key in a table: the key itself if faithful, else its bytes."""
         key = self._key_impl.decode(encoded)
         kind = type(key)
@@ -111,10 +117,12 @@ class Grouper(ABC):
             return key
         return Opaque(encoded)
 
-    def _encoded(self, key: Any) -> bytes:
+    def key_bytes(self, key: Any) -> bytes:
+        """Encode a key of a table."""
         return key.encoded if type(key) is Opaque else bytes(self._key_impl.encode(key))
 
-    def _real(self, key: Any) -> Any:
+    def real_key(self, key: Any) -> Any:
+        """Give the key that a key of a table stands for."""
         return self._key_impl.decode(key.encoded) if type(key) is Opaque else key
 
     def _encode_values(self, values: list[Any]) -> Iterator[tuple[int, bytes]]:
@@ -170,7 +178,19 @@ class Opaque:
         return hash(self.encoded)
 
 
-class GlobalGrouper(Grouper):
+class TableGrouper(Grouper):
+    """What the two paths share whose groups are tables of keys."""
+
+    @abstractmethod
+    def take(self) -> Tables:
+        """Give the groups that are in memory and forget them."""
+
+    @abstractmethod
+    def pane(self, span: Span) -> Meta:
+        """Give time, window and pane of a window's groups."""
+
+
+class GlobalGrouper(TableGrouper):
     """One global window, default trigger: a table of keys."""
 
     def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
@@ -179,8 +199,17 @@ class GlobalGrouper(Grouper):
         window = GlobalWindow()
         self._pane = WindowedValue(None, window.max_timestamp(), (window,), ONLY_PANE)
 
+    def take(self) -> Tables:
+        """Give the groups that are in memory and forget them."""
+        table, self._table = self._table, {}
+        return {GLOBAL_SPAN: table} if table else {}
+
+    def pane(self, span: Span) -> Meta:
+        """Give time, window and pane of the only window."""
+        return self._pane
+
     def _add_row(self, encoded_key: bytes, element: Any) -> None:
-        self._table.setdefault(self._dict_key(encoded_key), []).append(element.value)
+        self._table.setdefault(self.table_key(encoded_key), []).append(element.value)
 
     def _add_grouped(self, payload: bytes) -> None:
         table = self._table
@@ -194,14 +223,14 @@ class GlobalGrouper(Grouper):
                 known += values
 
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
-        named = sorted(((self._encoded(k), k) for k in self._table), key=lambda pair: pair[0])
+        named = sorted(((self.key_bytes(k), k) for k in self._table), key=lambda pair: pair[0])
         for name, key in named:
             yield name, self._encode_values(self._table.pop(key))
 
     def _emit_memory(self, push: Push) -> None:
-        real = self._real
-        pairs = ((real(key), values) for key, values in _taken(self._table))
-        _in_batches(pairs, self._pane, push)
+        real = self.real_key
+        pairs = ((real(key), values) for key, values in taken(self._table))
+        in_batches(pairs, self._pane, push)
 
     def _emit_spilled(self, push: Push) -> None:
         decode = self._key_impl.decode
@@ -209,29 +238,35 @@ class GlobalGrouper(Grouper):
             (decode(name), SpilledValues(chunks, self._decode_values))
             for name, chunks in self._runs.groups()
         )
-        _in_batches(pairs, self._pane, push)
+        in_batches(pairs, self._pane, push)
 
 
-def _taken(table: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+def taken(table: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """Empty a table while reading it, so that groups are freed as soon as they are used."""
     while table:
         yield table.popitem()
 
 
-def _in_batches(groups: Iterator[Any], meta: Meta, push: Push) -> None:
+def in_batches(groups: Iterator[Any], meta: Meta, push: Push) -> None:
+    """Hand on groups that share time, window and pane, some at a time."""
     while batch := list(islice(groups, GROUPS_AT_ONCE)):
         push(batch, meta)
 
 
-class IntervalGrouper(Grouper):
+class IntervalGrouper(TableGrouper):
     """Non-merging interval windows, default trigger: a table of keys per window."""
 
     def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
         super().__init__(windowed_coder, windowing, memory_bytes)
-        self._tables: dict[tuple[int, int], dict[Any, list[Any]]] = {}
+        self._tables: Tables = {}
+
+    def take(self) -> Tables:
+        """Give the groups that are in memory and forget them."""
+        tables, self._tables = self._tables, {}
+        return tables
 
     def _add_row(self, encoded_key: bytes, element: Any) -> None:
-        key = self._dict_key(encoded_key)
+        key = self.table_key(encoded_key)
         for w in element.windows:
             span = (w._start_micros, w._end_micros)  # noqa: SLF001 (the public ones build objects)
             self._tables.setdefault(span, {}).setdefault(key, []).append(element.value)
@@ -255,7 +290,7 @@ class IntervalGrouper(Grouper):
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
         named = sorted(
             (
-                (_span_bytes(span) + self._encoded(key), span, key)
+                (_span_bytes(span) + self.key_bytes(key), span, key)
                 for span, table in self._tables.items()
                 for key in table
             ),
@@ -265,15 +300,16 @@ class IntervalGrouper(Grouper):
             yield name, self._encode_values(self._tables[span].pop(key))
         self._tables.clear()
 
-    def _pane(self, span: tuple[int, int]) -> Meta:
+    def pane(self, span: Span) -> Meta:
+        """Give time, window and pane of a window's groups."""
         window = IntervalWindow(Timestamp(micros=span[0]), Timestamp(micros=span[1]))
         return WindowedValue(None, window.max_timestamp(), (window,), ON_TIME_PANE)
 
     def _emit_memory(self, push: Push) -> None:
-        real = self._real
+        real = self.real_key
         for span in sorted(self._tables, key=lambda s: (s[1], s[0])):
-            pairs = ((real(key), values) for key, values in _taken(self._tables.pop(span)))
-            _in_batches(pairs, self._pane(span), push)
+            pairs = ((real(key), values) for key, values in taken(self._tables.pop(span)))
+            in_batches(pairs, self.pane(span), push)
 
     def _emit_spilled(self, push: Push) -> None:
         decode = self._key_impl.decode
@@ -282,7 +318,7 @@ class IntervalGrouper(Grouper):
                 (decode(name[_SPAN_BYTES:]), SpilledValues(chunks, self._decode_values))
                 for name, chunks in named
             )
-            _in_batches(pairs, self._pane(span), push)
+            in_batches(pairs, self.pane(span), push)
 
 
 class GeneralGrouper(Grouper):
@@ -292,6 +328,11 @@ class GeneralGrouper(Grouper):
         super().__init__(windowed_coder, windowing, memory_bytes)
         self._table: dict[bytes, list[Any]] = {}
         self._driver = trigger.create_trigger_driver(windowing, True, clock=_StoppedClock())
+
+    def take(self) -> dict[bytes, list[Any]]:
+        """Give the elements of each key that are in memory and forget them."""
+        table, self._table = self._table, {}
+        return table
 
     def _add_row(self, encoded_key: bytes, element: Any) -> None:
         self._table.setdefault(encoded_key, []).append(element)
@@ -352,12 +393,12 @@ _SPAN_BYTES = 16
 _SIGN = 1 << 63
 
 
-def _span_bytes(span: tuple[int, int]) -> bytes:
+def _span_bytes(span: Span) -> bytes:
     """Encode a window so that byte order is time order."""
     start, end = span
     return (end + _SIGN).to_bytes(8, "big") + (start + _SIGN).to_bytes(8, "big")
 
 
-def _span_of(name: bytes) -> tuple[int, int]:
+def _span_of(name: bytes) -> Span:
     end = int.from_bytes(name[:8], "big") - _SIGN
     return int.from_bytes(name[8:16], "big") - _SIGN, end

@@ -17,14 +17,14 @@ from apache_beam.runners import pipeline_context
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.errors import TransportError
-from headrace.plan.supersteps import Channel, ChannelKind, Stage
+from headrace.plan.supersteps import Channel, ChannelKind, SideInput, Stage
 from headrace.worker.batches import BATCH_VALUES
 from headrace.worker.bind import ShardWrite
 from headrace.worker.cells import Cells
 from headrace.worker.columns import ColumnWriter, RowReader
 from headrace.worker.findings import Findings
 from headrace.worker.frames import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
-from headrace.worker.grouping import Grouper, make_grouper
+from headrace.worker.grouping import make_grouper
 from headrace.worker.primitives import ShardOf
 from headrace.worker.side_inputs import SideChannel, SideInputs
 from headrace.worker.stage import StageRun, blaming
@@ -50,10 +50,10 @@ class ShardRun:
         self._context = pipeline_context.PipelineContext(self._components)
         self._stages: list[StageRun] = []
         self._readers: dict[int, tuple[StageRun, str]] = {}
-        self._groupers: dict[int, Grouper] = {}
+        self._groupers: dict[int, Any] = {}
         self._decoders: dict[int, Any] = {}
-        self._sides: dict[int, SideChannel] = {}
-        self._side_inputs = SideInputs()
+        self._sides: dict[int, Any] = {}
+        self._side_inputs: Any = SideInputs()
 
     def run(self, rows: Iterable[SuperTuple]) -> None:
         """Run to the end of the input."""
@@ -79,8 +79,8 @@ class ShardRun:
         reader = RowReader(self._coder(source))
         most = min(BATCH_VALUES, self._task.settings.max_bundle_elements or BATCH_VALUES)
         for batch in batches:
-            for rows in reader.read(batch, most):
-                run.push(transform_id, rows, reader.meta)
+            for rows, meta in reader.timed(batch, most):
+                run.push(transform_id, rows, meta)
 
     def _take_rows(self, rows: Iterable[SuperTuple]) -> None:
         depths, here = self._task.depths, self._task.superstep.index
@@ -103,24 +103,38 @@ class ShardRun:
     def _build(self) -> None:
         for side in (s for st in self._task.superstep.stages for s in st.side_inputs):
             if side.channel not in self._sides:
-                self._sides[side.channel] = SideChannel(self._coder(side.channel))
+                self._sides[side.channel] = self._make_side(side)
             self._side_inputs.bind({(side.transform_id, side.tag): self._sides[side.channel]})
-        cells = Cells(self._side_inputs)
+        cells = self._make_cells()
         # Readers before writers: a local writer must find the stage it hands over to.
         for stage in reversed(self._task.superstep.stages):
             if self._starves(stage):
                 continue
             with blaming(stage):
-                run = StageRun(
-                    stage,
-                    self._components,
-                    cells,
-                    self._make_writer,
-                    self._task.settings.max_bundle_elements,
-                )
+                run = self._make_stage(stage, cells)
             self._stages.insert(0, run)
             for port in stage.reads:
                 self._bind_reader(run, port.transform_id, port.channel)
+
+    def _make_side(self, side: SideInput) -> Any:
+        return SideChannel(self._coder(side.channel))
+
+    def _make_cells(self) -> Any:
+        return Cells(self._side_inputs)
+
+    def _make_stage(self, stage: Stage, cells: Any) -> StageRun:
+        return StageRun(
+            stage, self._components, cells, self._make_writer,
+            self._task.settings.max_bundle_elements,
+        )
+
+    def _make_grouper(self, index: int, run: StageRun) -> Any:
+        del run
+        windowing = self._windowing(self._task.channels[index])
+        return make_grouper(
+            self._coder(index), windowing, grouping_of(windowing),
+            self._task.settings.group_memory_bytes,
+        )
 
     def _starves(self, stage: Stage) -> bool:
         """Whether nothing can reach a stage here: all its inputs are impulses of other shards."""
@@ -139,11 +153,7 @@ class ShardRun:
                 for port in run.stage.reads
                 if port.transform_id == transform_id and port.channel in self._groupers
             ]
-            windowing = self._windowing(channel)
-            self._groupers[index] = known[0] if known else make_grouper(
-                self._coder(index), windowing, grouping_of(windowing),
-                self._task.settings.group_memory_bytes,
-            )
+            self._groupers[index] = known[0] if known else self._make_grouper(index, run)
         else:
             self._decoders[index] = self._coder(index).get_impl().decode_from_stream
 

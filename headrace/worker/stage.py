@@ -63,7 +63,7 @@ class StageRun:
         )
         self._ops: dict[str, Any] = self._processor.ops
         self._sampler = self._processor.state_sampler
-        self._timers = TimerQueue()
+        self._timers = self._make_timers()
         self._context: Any = None
         self._limit = max_bundle_elements or None
         self._in_bundle = 0
@@ -84,6 +84,9 @@ class StageRun:
         self._stateful: list[str] = []
         self._bind_timers(descriptor)
 
+    def _make_timers(self) -> Any:
+        return TimerQueue()
+
     def _bind_timers(self, descriptor: Any) -> None:
         for transform_id, proto in descriptor.transforms.items():
             if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
@@ -95,10 +98,13 @@ class StageRun:
                 self._stateful.append(transform_id)
             for family, spec in payload.timer_family_specs.items():
                 timer_coder = self.factory.get_coder(spec.timer_family_coder_id)
-                key_impl = timer_coder._get_component_coders()[0].get_impl()  # noqa: SLF001
-                sink = self._timers.sink(transform_id, family, spec.time_domain, key_impl)
+                sink = self._timer_sink(transform_id, family, spec.time_domain, timer_coder)
                 info = bundle_processor.TimerInfo(sink, sink)
                 self._ops[transform_id].add_timer_info(family, info)
+
+    def _timer_sink(self, transform_id: str, family: str, domain: int, timer_coder: Any) -> Any:
+        key_impl = timer_coder._get_component_coders()[0].get_impl()  # noqa: SLF001
+        return self._timers.sink(transform_id, family, domain, key_impl)
 
     @contextmanager
     def _active(self) -> Iterator[None]:
@@ -152,12 +158,16 @@ class StageRun:
             self._route.before_finish(transform_id)
             op.finish()
         self._forget_written_state()
+        self._keep_residuals()
+        self._context = None
+
+    def _keep_residuals(self) -> None:
+        assert self._context is not None
         now = time.monotonic()
         for op, residual in self._context.delayed_applications:
             application = self._processor.delayed_bundle_application(op, residual)
             delay = application.requested_time_delay.ToTimedelta().total_seconds()
             self._residuals.append((now + delay, op, application.application.element))
-        self._context = None
 
     def _forget_written_state(self) -> None:
         """Drop Beam's copy of what a bundle wrote to state: the next would write it once more."""

@@ -126,12 +126,19 @@ def test_a_requirement_nobody_can_be_blamed_for_is_refused_too() -> None:
     assert "requirement acme:requirement:luck:v1 is not supported" in refusal(pipeline)
 
 
-def test_a_test_stream_is_refused_with_its_reason() -> None:
+def test_a_test_stream_is_refused_in_a_batch_pipeline() -> None:
     pipeline = beam.Pipeline()
     pipeline | TestStream().add_elements([1])
-    assert "TestStream (beam:transform:teststream:v1): test streams need" in refusal(
-        pipeline.to_runner_api()
-    )
+    text = refusal(pipeline.to_runner_api())
+    assert "TestStream (beam:transform:teststream:v1): a test stream needs a streaming" in text
+    check_pipeline(pipeline.to_runner_api(), streaming=True)
+
+
+def test_a_test_stream_that_asks_a_service_is_refused() -> None:
+    pipeline = beam.Pipeline()
+    pipeline | TestStream(endpoint="localhost:1")
+    with pytest.raises(UnsupportedTransformError, match="its events come from localhost:1"):
+        check_pipeline(pipeline.to_runner_api(), streaming=True)
 
 
 def test_all_problems_stand_in_one_error() -> None:

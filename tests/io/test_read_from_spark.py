@@ -71,9 +71,26 @@ def test_a_refused_column_may_be_left_out(spark: Any) -> None:
         assert_that(p | ReadFromSpark(made, columns=["a"]) | beam.Map(tuple), equal_to([(1,)]))
 
 
-def test_a_streaming_frame_is_refused(spark: Any) -> None:
-    with pytest.raises(ColumnTypeError, match="streaming"):
-        ReadFromSpark(spark.readStream.format("rate").load())
+def test_a_column_gives_the_rows_of_a_bounded_frame_their_event_times(spark: Any) -> None:
+    """By hand: seconds 3 and 8 are in the window [0, 10), second 12 is in [10, 20)."""
+    made = spark.createDataFrame([("a", 3), ("a", 12), ("a", 8)], "k string, at int")
+    with pipeline(spark) as p:
+        sums = (
+            p
+            | ReadFromSpark(made.repartition(2), ["k"], timestamp="at", watermark=5)
+            | beam.Map(lambda row, at=beam.DoFn.TimestampParam: (row, at.micros // 1_000_000))
+            | beam.WindowInto(beam.window.FixedWindows(10))
+            | beam.Map(lambda pair: (pair[0].k, pair[1]))
+            | beam.CombinePerKey(sum)
+        )
+        assert_that(sums, equal_to([("a", 11), ("a", 12)]))
+
+
+def test_a_row_without_an_event_time_fails_the_pipeline_with_the_columns_name(spark: Any) -> None:
+    made = spark.createDataFrame([(1, 3.0), (2, None)], "n int, at double")
+    with pytest.raises(ColumnTypeError, match="column 'at' gives the rows their event time"):  # noqa: SIM117
+        with pipeline(spark) as p:
+            p | ReadFromSpark(made, ["n"], timestamp="at") | beam.Map(print)
 
 
 def test_a_read_in_the_middle_of_a_pipeline_is_refused(spark: Any, frame: Any) -> None:

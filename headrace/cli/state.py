@@ -1,0 +1,320 @@
+"""`headrace state`: shows what a checkpoint folder holds, and checks it.
+
+Reads only and takes no lock, so it may be used while the pipeline runs. Prints rows as they lie in
+the files; what their bytes mean to the pipeline is not known here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from headrace.engine.checkpoints import (
+    epochs_of,
+    incarnations_of,
+    is_checkpoint,
+    manifest_name,
+    read_description,
+    read_manifest,
+)
+from headrace.engine.identity import Description
+from headrace.engine.manifests import Manifest
+from headrace.errors import CheckpointError
+from headrace.state.chain import Chain
+from headrace.state.files import Files
+from headrace.state.layout import TIMED, Kind, kind_of, place_of, time_of
+from headrace.state.snapshot import read_chain, verify_chain
+
+#: Bytes of a value that are shown.
+PREVIEW_BYTES = 40
+#: How often `verify` begins again because a running pipeline has deleted what it was reading.
+_TRIES = 5
+_EPOCH_ZERO = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_ABOUT = """\
+Show and check what a checkpoint folder holds. Reads only: it can be used while the pipeline runs.
+
+A unit is the state of one shard in one superstep. It lies in a base file (a snapshot, once there is
+one) and change logs, one for each epoch that changed it; long rows of logs are merged.
+"""
+_EXAMPLE = """\
+example:
+  headrace state ls /data/checkpoints/auction
+  headrace state show /data/checkpoints/auction --unit 1-0 --kind TIMER_EVENT
+  headrace state verify /data/checkpoints/auction && cp -r /data/checkpoints/auction /backup
+"""
+_LS_EXAMPLE = """\
+example:
+  headrace state ls /data/checkpoints/auction
+  headrace state ls s3://bucket/auction --kinds
+
+Rows and bytes are those of the files: a row that a later log changes counts twice. With --kinds
+the files are read, and the rows that are alive are counted for each stage and kind.
+"""
+_SHOW_EXAMPLE = """\
+example:
+  headrace state show /data/checkpoints/auction --kind CELL --limit 5
+  headrace state show /data/checkpoints/auction --unit 1-0 --limit 0
+
+Prints one row of state a line: unit, kind, stage, time (for kinds that are ordered by one), place
+(modulo the number of shards it gives the shard), sizes, and how the value begins.
+
+kinds:
+"""
+_VERIFY_EXAMPLE = """\
+example:
+  headrace state verify /data/checkpoints/auction
+
+Reads pipeline.json, every manifest and every file that the newest one names, and checks their
+checksums. Status 0: all is good; 1: something is damaged or missing; 2: this is no checkpoint.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the sub-command to a parser's sub-commands."""
+    sub = _command(commands, "state", "show and check the state in a checkpoint", _EXAMPLE, _ABOUT)
+    verbs = sub.add_subparsers(dest="verb", required=True, metavar="VERB")
+    ls = _command(verbs, "ls", "list epochs, driver starts and units", _LS_EXAMPLE)
+    ls.add_argument("--kinds", action="store_true", help="count rows by stage and kind")
+    ls.set_defaults(run=lambda arguments: _run(_ls, arguments))
+    kinds = "".join(f"  {kind.name}\n" for kind in Kind)
+    show = _command(verbs, "show", "print rows of state", _SHOW_EXAMPLE + kinds)
+    show.add_argument("--unit", help="only this unit, such as 1-0 (superstep 1, shard 0)")
+    show.add_argument("--kind", type=_kind, metavar="KIND", help="only rows of this kind")
+    show.add_argument(
+        "--limit", type=_count, default=20, help="print so many rows at most, 0: all; default: 20"
+    )
+    show.set_defaults(run=lambda arguments: _run(_show, arguments))
+    verify = _command(verbs, "verify", "read and check every file", _VERIFY_EXAMPLE)
+    verify.set_defaults(run=lambda arguments: _run(_verify, arguments))
+    for verb in (ls, show, verify):
+        verb.add_argument("checkpoint", metavar="CHECKPOINT", help="a folder's path or its URI")
+
+
+def _command(commands: Any, name: str, title: str, epilog: str, about: str = "") -> Any:
+    return commands.add_parser(
+        name,
+        help=title,
+        description=about or f"{title[0].upper()}{title[1:]}.",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _kind(text: str) -> Kind:
+    try:
+        return Kind[text.upper()]
+    except KeyError:
+        msg = f"there is no kind {text}; kinds are {', '.join(kind.name for kind in Kind)}"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        msg = f"{number} is not a number of rows: use 0 or more"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+def _run(verb: Any, arguments: argparse.Namespace) -> int:
+    """Run a verb on a folder; status 2 if that is no checkpoint."""
+    try:
+        files = Files(arguments.checkpoint)
+        found = is_checkpoint(files)
+    except (OSError, ValueError) as e:
+        print(f"headrace: {arguments.checkpoint} cannot be read: {e}", file=sys.stderr)
+        return 2
+    if not found:
+        print(f"headrace: {arguments.checkpoint} is no checkpoint folder", file=sys.stderr)
+        return 2
+    return int(verb(files, arguments))
+
+
+def _newest(files: Files) -> Manifest | None:
+    epochs = epochs_of(files)
+    return read_manifest(files, epochs[-1]) if epochs else None
+
+
+# --- ls
+
+
+def _ls(files: Files, arguments: argparse.Namespace) -> int:
+    description, epochs, starts = read_description(files), epochs_of(files), incarnations_of(files)
+    newest = _newest(files)
+    if description is not None:
+        print(f"pipeline {description.name}, fingerprint {description.fingerprint}")
+    print(f"drivers started: {len(starts)}" + (f", last {starts[-1]}" if starts else ""))
+    if newest is None:
+        print("no epoch has been committed yet")
+        return 0
+    print(
+        f"newest epoch {newest.epoch}{', the last: the pipeline has ended' if newest.done else ''}"
+        f"; kept: {', '.join(map(str, epochs))}; {newest.shards} shards"
+    )
+    print()
+    header = ("unit", "superstep", "shard", "rows", "bytes", "base", "logs")
+    _table(header, [_unit_line(unit, newest.units[unit]) for unit in _ordered(newest)])
+    if arguments.kinds:
+        print()
+        _table(("stage", "kind", "rows", "bytes", "step"), _kinds(files, newest, description))
+    return 0
+
+
+def _ordered(manifest: Manifest) -> list[str]:
+    return sorted(manifest.units, key=lambda unit: [int(part) for part in unit.split("-")])
+
+
+def _unit_line(unit: str, chain: Chain) -> tuple[str, ...]:
+    superstep, _, shard = unit.partition("-")
+    rows, held = sum(link.rows for link in chain.links), sum(link.size for link in chain.links)
+    return (
+        unit, superstep, shard, f"{rows:,}", f"{held:,}", str(len(chain.base)),
+        str(len(chain.logs)),
+    )
+
+
+def _kinds(
+    files: Files, manifest: Manifest, description: Description | None
+) -> Iterator[tuple[str, ...]]:
+    rows: Counter[tuple[int, str]] = Counter()
+    held: Counter[tuple[int, str]] = Counter()
+    for chain in manifest.units.values():
+        for name, value in read_chain(files, chain, _all):
+            key = _stage_of(name), _kind_name(name)
+            rows[key] += 1
+            held[key] += len(name) + len(value)
+    for key in sorted(rows):
+        stage, kind = key
+        yield str(stage), kind, f"{rows[key]:,}", f"{held[key]:,}", _step(description, stage)
+
+
+def _all(name: bytes) -> bool:
+    return True
+
+
+# --- show
+
+
+def _show(files: Files, arguments: argparse.Namespace) -> int:
+    description, newest = read_description(files), _newest(files)
+    units = [] if newest is None else _ordered(newest)
+    if arguments.unit is not None and arguments.unit not in units:
+        msg = f"there is no unit {arguments.unit}; units are: {', '.join(units) or 'none yet'}"
+        raise CheckpointError(msg)
+    if newest is None:
+        return 0
+    chosen = units if arguments.unit is None else [arguments.unit]
+    first = None if arguments.kind is None else arguments.kind.value.encode()
+    left = arguments.limit or sys.maxsize
+    for unit in chosen:
+        rows = read_chain(
+            files, newest.units[unit], _all if first is None else lambda row: row[:1] == first
+        )
+        for name, value in rows:
+            if left == 0:
+                print(f"more rows follow; --limit {arguments.limit * 10} shows more of them")
+                return 0
+            print(_row_line(unit, name, value, description))
+            left -= 1
+    return 0
+
+
+def _row_line(unit: str, name: bytes, value: bytes, description: Description | None) -> str:
+    stage = _stage_of(name)
+    step = _step(description, stage)
+    words = [unit, _kind_name(name), f"stage {stage}" + (f" ({step})" if step else "")]
+    if name[:1] in _LETTERS:
+        if kind_of(name) in TIMED:
+            words.append(iso(time_of(name)))
+        words.append(f"place {place_of(name)}")
+    shown = repr(value[:PREVIEW_BYTES]) + ("..." if len(value) > PREVIEW_BYTES else "")
+    return "  ".join([*words, f"name {len(name)} B", f"value {len(value)} B", shown])
+
+
+_LETTERS = frozenset(kind.value.encode() for kind in Kind)
+
+
+def _kind_name(row: bytes) -> str:
+    return kind_of(row).name if row[:1] in _LETTERS else f"unknown {row[:1]!r}"
+
+
+def _stage_of(row: bytes) -> int:
+    return int.from_bytes(row[1:3], "big")
+
+
+def _step(description: Description | None, number: int) -> str:
+    for stage in () if description is None else description.stages:
+        if stage.number == number:
+            return stage.name
+    return ""
+
+
+def iso(micros: int) -> str:
+    """Give a time in microseconds as ISO 8601 in UTC.
+
+    >>> iso(1_500_000)
+    '1970-01-01T00:00:01.500000Z'
+    >>> iso(9223371950454775000)
+    'end of time (9223371950454775000 us)'
+    """
+    try:
+        return (_EPOCH_ZERO + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+    except OverflowError:  # Beam's time is wider than the calendar's
+        return f"{'end' if micros > 0 else 'beginning'} of time ({micros} us)"
+
+
+# --- verify
+
+
+def _verify(files: Files, arguments: argparse.Namespace) -> int:
+    for _ in range(_TRIES):
+        epochs = epochs_of(files)
+        problems, read, held = _problems(files, epochs)
+        if not problems or not epochs or files.exists(manifest_name(epochs[-1])):
+            break  # else the pipeline has gone on meanwhile and swept these files away
+    for problem in problems:
+        print(problem)
+    if problems:
+        many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        print(f"bad: {many} in {arguments.checkpoint}")
+        return 1
+    which = f"epoch {epochs[-1]}" if epochs else "no epoch yet"
+    print(f"good: {which}, {read} files of state with {held:,} bytes")
+    return 0
+
+
+def _problems(files: Files, epochs: Sequence[int]) -> tuple[list[str], int, int]:
+    """Give what is wrong, and how many files and bytes of state were read."""
+    problems: list[str] = []
+    newest: Manifest | None = None
+    try:
+        if read_description(files) is None:
+            problems.append(f"{files.path('pipeline.json')} is not there")
+    except CheckpointError as e:
+        problems.append(str(e))
+    for epoch in epochs:
+        newest = None
+        try:
+            newest = read_manifest(files, epoch)
+        except CheckpointError as e:
+            if epoch == epochs[-1] or files.exists(manifest_name(epoch)):  # else swept meanwhile
+                problems.append(str(e))
+    if newest is None:
+        return problems, 0, 0
+    for unit in _ordered(newest):
+        found = verify_chain(files, newest.units[unit])
+        problems += [f"unit {unit}: {problem}" for problem in found]
+    links = [link for chain in newest.units.values() for link in chain.links]
+    return problems, len(links), sum(link.size for link in links)
+
+
+def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    whole = [header, *lines]
+    widths = [max(len(line[column]) for line in whole) for column in range(len(header))]
+    for line in whole:
+        print("  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip())

@@ -1,0 +1,78 @@
+"""Takes prints of what decides how state is read: coders, windowings, state cells.
+
+Takes scheduled stages and Beam's components, gives texts. Two pipelines with equal texts can read
+each other's state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+
+from headrace.compiler.ingest import CoderPrints
+from headrace.compiler.schedule import Schedule
+from headrace.plan.facts import StateFacts
+
+_PAR_DO = common_urns.primitives.PAR_DO.urn
+
+
+def facts_of(laid_out: Schedule, components: Any) -> StateFacts:
+    """Take the prints."""
+    prints = CoderPrints(components)
+    coders = {
+        channel.coder_id: prints.whole(channel.coder_id)
+        for channel in laid_out.channels
+        if channel.coder_id in components.coders
+    }
+    windowings = {
+        channel.windowing_id: _windowing(components.windowing_strategies[channel.windowing_id])
+        for channel in laid_out.channels
+        if channel.windowing_id
+    }
+    state = {}
+    for superstep in laid_out.supersteps:
+        for stage in superstep.stages:
+            found = _cells(stage.transforms, components, prints)
+            if found:
+                state[str(stage.stage_id)] = found
+    return StateFacts(coders=coders, windowings=windowings, state=state)
+
+
+def _windowing(strategy: Any) -> str:
+    fn = strategy.window_fn
+    parts = [
+        fn.urn + (f"#{hashlib.sha256(fn.payload).hexdigest()[:8]}" if fn.payload else ""),
+        f"trigger {' '.join(str(strategy.trigger).split())}",
+        f"accumulation {strategy.accumulation_mode}",
+        f"output time {strategy.output_time}",
+        f"lateness {strategy.allowed_lateness} ms",
+    ]
+    return ", ".join(parts)
+
+
+def _cells(transforms: bytes, components: Any, prints: CoderPrints) -> dict[str, str]:
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(transforms)
+    found: dict[str, str] = {}
+    for proto in descriptor.transforms.values():
+        if proto.spec.urn != _PAR_DO:
+            continue
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+        for cell, spec in payload.state_specs.items():
+            kind = spec.WhichOneof("spec")
+            ids = [
+                value
+                for field, value in getattr(spec, kind).ListFields()
+                if field.name.endswith("coder_id")
+            ]
+            texts = ",".join(prints.whole(i) for i in ids if i in components.coders)
+            found[f"cell {cell}"] = f"{kind}<{texts}>"
+        for family, timer in payload.timer_family_specs.items():
+            found[f"timer {family}"] = f"domain {timer.time_domain}"
+        if payload.state_specs or payload.timer_family_specs:
+            (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
+            coder_id = components.pcollections[main].coder_id
+            found["key coder"] = prints.key(coder_id) or prints.whole(coder_id)
+    return found

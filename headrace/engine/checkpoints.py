@@ -1,0 +1,410 @@
+"""The driver's side of a checkpoint folder: who may write to it, what counts, what may go.
+
+An epoch becomes true in these steps; a crash between any two leaves a folder that can be opened:
+1. `open` locks the folder (local ones), checks that the pipeline fits, claims an incarnation.
+2. The tasks write their files below `state/`; nothing names them yet.
+3. `commit` sees that no newer incarnation exists and creates the manifest. This is the commit.
+4. `sweep` deletes old manifests, then the files that only these named.
+
+Knows nothing of Spark and Beam. Times are handed in.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from pyarrow import fs
+
+from headrace.engine.identity import Description, difference
+from headrace.engine.manifests import (
+    KEPT_MANIFESTS,
+    Manifest,
+    damage,
+    number_of,
+    numbered,
+    orphans,
+    retired,
+    seal,
+    unseal,
+)
+from headrace.errors import CheckpointError
+from headrace.state.chain import Chain
+from headrace.state.files import UNFINISHED, Files
+
+PIPELINE = "pipeline.json"
+LOCK = "lock"
+
+#: Commits between two rounds of deleting what old manifests named: no folder is listed for it.
+SWEEP_COMMITS = 10
+#: Commits between two searches for files of failed attempts, which list all of `state/`.
+SEARCH_COMMITS = 2_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incarnation:
+    """One start of a driver on a checkpoint; what is not known is empty."""
+
+    number: int
+    host: str = ""
+    pid: int = 0
+    started: str = ""  # ISO 8601, UTC
+
+    def __str__(self) -> str:
+        return (
+            f"incarnation {self.number} (process {self.pid or 'unknown'} on host "
+            f"{self.host or 'unknown'}, started at {self.started or 'an unknown time'})"
+        )
+
+
+def is_checkpoint(files: Files) -> bool:
+    """Whether a folder holds a checkpoint, be it a damaged one."""
+    return files.exists(PIPELINE) or bool(epochs_of(files))
+
+
+def epochs_of(files: Files) -> list[int]:
+    """Give the epochs whose manifests are there, oldest first."""
+    return _numbers(files, "manifests")
+
+
+def incarnations_of(files: Files) -> list[Incarnation]:
+    """Give all starts of a driver, oldest first."""
+    return [_incarnation(files, number) for number in _numbers(files, "incarnations")]
+
+
+def _numbers(files: Files, folder: str) -> list[int]:
+    # Only our own names: editors and file systems leave others in a folder.
+    found = ((name, number_of(name)) for name in files.names(folder))
+    return sorted(n for name, n in found if n is not None and name == f"{folder}/{numbered(n)}")
+
+
+def _incarnation(files: Files, number: int) -> Incarnation:
+    """For messages only, so that a record that cannot be read is no reason to stop."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        found = json.loads(files.read(_incarnation_name(number)))
+        return Incarnation(
+            number=number, host=str(found["host"]), pid=int(found["pid"]),
+            started=str(found["started"]),
+        )
+    return Incarnation(number=number)
+
+
+def _incarnation_name(number: int) -> str:
+    return f"incarnations/{numbered(number)}"
+
+
+def manifest_name(epoch: int) -> str:
+    """Give the name of an epoch's manifest below the checkpoint folder."""
+    return f"manifests/{numbered(epoch)}"
+
+
+def read_manifest(files: Files, epoch: int) -> Manifest:
+    """Read a manifest; CheckpointError says what is wrong with it and what can be done."""
+    name = manifest_name(epoch)
+    try:
+        found = Manifest.from_bytes(files.read(name))
+        if found.epoch != epoch:
+            msg = f"it is the manifest of epoch {found.epoch}"
+            raise ValueError(msg)
+    except FileNotFoundError as e:
+        msg = f"{files.path(name)} is not there"
+        raise CheckpointError(msg) from e
+    except ValueError as e:
+        remedy = _remedy(epoch, epochs_of(files))
+        raise damage(files.path(name), str(e), remedy) from e
+    return found
+
+
+def _remedy(epoch: int, epochs: list[int]) -> str:
+    """Say what can be done about a manifest that is damaged."""
+    if epoch != epochs[-1]:
+        return f"It is not needed as long as the manifest of epoch {epochs[-1]} is good: remove it"
+    earlier = [number for number in epochs if number < epoch]
+    back = f"goes back to epoch {earlier[-1]}" if earlier else "starts the pipeline anew"
+    return (
+        "Manifests appear whole or not at all, so this is no crash's doing. Restore the file, "
+        f"or remove it: that {back}, and is safe only if no sink has taken epoch {epoch} yet and "
+        "Spark has not logged its batch (spark/*/commits), as it would not read those rows again"
+    )
+
+
+def read_description(files: Files) -> Description | None:
+    """Read what pipeline a checkpoint belongs to; None if nothing says so."""
+    try:
+        return Description.from_json(unseal(files.read(PIPELINE)))
+    except FileNotFoundError:
+        return None
+    except (ValueError, CheckpointError) as e:
+        remedy = (
+            "Restore the file, or remove it: it is written anew if the pipeline is still the one "
+            "that wrote the newest manifest"
+        )
+        raise damage(files.path(PIPELINE), str(e), remedy) from e
+
+
+class Checkpoint:
+    """A checkpoint folder in the hands of a driver. Made by `open`; close it at the end."""
+
+    def __init__(
+        self, files: Files, lock: IO[str] | None, description: Description, incarnation: int
+    ) -> None:
+        self.files = files
+        self.incarnation = incarnation
+        self.newest: Manifest | None = None  # of the last epoch that counts; None: none does
+        self._description = description
+        self._digest = description.digest()
+        self._lock = lock
+        self._epochs = epochs_of(files)
+        self._known: dict[int, Manifest] = {}  # manifests that are kept and can be read
+        self._to_sweep = self._to_search = 0
+        self._take_stock()
+
+    @classmethod
+    def open(cls, place: str, description: Mapping[str, Any], *, now: int) -> Checkpoint:
+        """Take a checkpoint folder over, or begin one.
+
+        Args:
+            place: a folder's path, or a URI that pyarrow knows.
+            description: what the pipeline is, as `Description.to_json` gives it.
+            now: processing time in microseconds, to be told to people.
+        """
+        new = Description.from_json(description)
+        try:
+            files = Files(place)
+            lock = _locked(files) if files.is_local else None
+        except (OSError, ValueError) as e:
+            msg = f"{place} cannot be a checkpoint folder: {e}"
+            raise CheckpointError(msg) from e
+        try:
+            # Looked at before the claim: a pipeline that does not belong here must not stop the
+            # one that does and may be running.
+            old = _fitting(files, new)
+            number = _claimed(files, now)
+            if old is None or old.to_json() != new.to_json():
+                files.write(PIPELINE, seal(new.to_json()))
+            return cls(files, lock, new, number)
+        except BaseException:
+            if lock is not None:
+                lock.close()
+            raise
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another driver have the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that is to be committed next."""
+        return 0 if self.newest is None else self.newest.epoch + 1
+
+    @property
+    def old_shards(self) -> int | None:
+        """For how many shards the newest manifest's units were made; None: there is none."""
+        return None if self.newest is None else self.newest.shards
+
+    def committed(self, epoch: int) -> bool:
+        """Whether an epoch counts already, so that it must not be run again."""
+        return epoch < self.next_epoch
+
+    def source_folder(self, source: str) -> str:
+        """Give the folder, path or URI, that Spark may use for a streaming DataFrame."""
+        return f"{self.files.place.rstrip('/')}/spark/{source}"
+
+    def manifest(
+        self,
+        *,
+        units: Mapping[str, Chain],
+        watermarks: Mapping[str, Any],
+        sources: Mapping[str, Any],
+        metrics: bytes = b"",
+        done: bool = False,
+        batches: Mapping[str, int],
+    ) -> Manifest:
+        """Make the manifest of the next epoch; `commit` makes it count."""
+        return Manifest(
+            epoch=self.next_epoch, incarnation=self.incarnation, shards=self._description.shards,
+            pipeline=self._digest, units=units, watermarks=watermarks, sources=sources,
+            metrics=metrics, done=done, batches=batches,
+        )
+
+    def commit(self, manifest: Manifest) -> None:
+        """Make an epoch count: step 3 of the protocol. Another driver's epoch is never replaced."""
+        if (manifest.epoch, manifest.incarnation) != (self.next_epoch, self.incarnation):
+            msg = (
+                f"epoch {manifest.epoch} of incarnation {manifest.incarnation} was to be committed "
+                f"where epoch {self.next_epoch} of incarnation {self.incarnation} is next"
+            )
+            raise CheckpointError(msg)
+        # Numbers are claimed without gaps and never deleted: the next one tells of all newer ones.
+        if self.files.exists(_incarnation_name(self.incarnation + 1)):
+            raise self._taken_over()
+        if not _create(self.files, manifest_name(manifest.epoch), manifest.to_bytes()):
+            raise self._taken_over()
+        self.newest = manifest
+        self._epochs.append(manifest.epoch)
+        self._known[manifest.epoch] = manifest
+        self._to_sweep -= 1
+        self._to_search -= 1
+
+    def sweep(self) -> int:
+        """Delete what is not needed any more, if it is time to; give how many files went.
+
+        Call it after every commit. Never fails an epoch: what could not be deleted is tried again.
+        """
+        if self._to_sweep > 0:
+            return 0
+        kept = [self._known.get(epoch) for epoch in self._epochs[-KEPT_MANIFESTS:]]
+        whole = [manifest for manifest in kept if manifest is not None]
+        if len(whole) < len(kept):
+            return 0  # one cannot be read: nobody knows which files it names
+        self._to_sweep = SWEEP_COMMITS
+        try:
+            return self._sweep(whole)
+        except OSError as e:
+            _log.warning("old files of checkpoint %s could not be deleted: %s", self.files.place, e)
+            return 0
+
+    def _sweep(self, kept: list[Manifest]) -> int:
+        leaving = self._epochs[:-KEPT_MANIFESTS]
+        gone = [manifest_name(epoch) for epoch in leaving]
+        # Manifests first: one that is there can be relied on, also if this is cut short.
+        self.files.delete(gone)
+        if self._to_search <= 0:
+            found = [*self.files.names("state"), *_unfinished(self.files, "state")]
+            old = orphans([*found, *_unfinished(self.files, "manifests")], kept)
+        else:
+            old = sorted(retired((self._known[epoch] for epoch in leaving), kept))
+        self.files.delete(old)
+        if self._to_search <= 0:
+            self._to_search = SEARCH_COMMITS
+        self._epochs = self._epochs[-KEPT_MANIFESTS:]
+        self._known = {manifest.epoch: manifest for manifest in kept}
+        return len(gone) + len(old)
+
+    def _take_stock(self) -> None:
+        """Read the manifests that are kept; the newest must be good, others only stop the sweep."""
+        for epoch in self._epochs[-KEPT_MANIFESTS:]:
+            try:
+                self._known[epoch] = read_manifest(self.files, epoch)
+            except CheckpointError as e:
+                if epoch == self._epochs[-1]:
+                    raise
+                _log.warning("no old files are deleted for now: %s", e)
+        if self._epochs:
+            self.newest = self._known[self._epochs[-1]]
+
+    def _taken_over(self) -> CheckpointError:
+        newest = _incarnation(self.files, max(_numbers(self.files, "incarnations")))
+        if newest.number == self.incarnation:  # one that was already committing when we claimed
+            return CheckpointError(
+                f"epoch {self.next_epoch} of checkpoint {self.files.place} was committed by an "
+                f"older driver while {newest} ran it; start again to go on after that epoch"
+            )
+        return CheckpointError(
+            f"another driver, {newest}, has taken checkpoint {self.files.place} over; "
+            f"this one, incarnation {self.incarnation}, stops"
+        )
+
+
+def _fitting(files: Files, new: Description) -> Description | None:
+    """Give the old description; CheckpointError if the new pipeline cannot use its state."""
+    old, epochs = read_description(files), epochs_of(files)
+    newest = read_manifest(files, epochs[-1]) if epochs else None
+    advice = "Use a new checkpoint folder, or restore the old pipeline"
+    if old is None and newest is not None and newest.pipeline != new.digest():
+        msg = (
+            f"checkpoint {files.place} belongs to another pipeline, and {PIPELINE}, which would "
+            f"tell the differences, is not there. {advice}"
+        )
+        raise CheckpointError(msg)
+    if old is not None and newest is not None and (found := difference(old, new)):
+        listed = "".join(f"\n  * {sentence}" for sentence in found)
+        msg = (
+            f"checkpoint {files.place} was made by another pipeline, {old.name!r}; "
+            f"its state does not fit:{listed}\n{advice}"
+        )
+        raise CheckpointError(msg)
+    return old
+
+
+def _claimed(files: Files, now: int) -> int:
+    """Claim the next incarnation number."""
+    started = datetime.fromtimestamp(now // 1_000_000, timezone.utc).isoformat()
+    number = max(_numbers(files, "incarnations"), default=0) + 1
+    while True:
+        record = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
+        if _create(files, _incarnation_name(number), json.dumps(record).encode()):
+            return number
+        number += 1
+
+
+def _create(files: Files, name: str, data: bytes) -> bool:
+    """Create a file unless there is one; where creation is not exclusive, see who won."""
+    return files.create(name, data) and (files.is_local or files.read(name) == data)
+
+
+def _locked(files: Files) -> IO[str]:
+    """Lock a local folder for this process; CheckpointError names who has it."""
+    Path(files.path("")).mkdir(parents=True, exist_ok=True)
+    lock = open(files.path(LOCK), "a+", encoding="utf-8")  # held until it is closed
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as e:
+        with lock:
+            holder = _holder(lock)
+        msg = (
+            f"checkpoint {files.place} is in use by {holder}; "
+            "stop it, or use another checkpoint folder"
+        )
+        raise CheckpointError(msg) from e
+    except OSError as e:  # some network file systems have no locks; incarnations guard them still
+        _log.warning("checkpoint %s cannot be locked (%s); goes on without", files.place, e)
+    lock.seek(0)
+    lock.truncate()
+    lock.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
+    lock.flush()
+    return lock
+
+
+def _holder(lock: IO[str]) -> str:
+    lock.seek(0)
+    try:
+        found = json.loads(lock.read())
+        return f"process {found['pid']} on host {found['host']}"
+    except (ValueError, TypeError, KeyError):  # it has locked the file and not yet written to it
+        return "another process"
+
+
+def _unfinished(files: Files, folder: str) -> list[str]:
+    """Give the names of files below a folder that were never finished."""
+    system = fs.LocalFileSystem() if files.is_local else fs.FileSystem.from_uri(files.place)[0]
+    chosen = fs.FileSelector(files.path(folder), allow_not_found=True, recursive=True)
+    skip = len(files.path("")) + 1
+    return sorted(
+        info.path[skip:]
+        for info in system.get_file_info(chosen)
+        if info.type == fs.FileType.File and info.base_name.startswith(UNFINISHED)
+    )

@@ -1,0 +1,140 @@
+"""What a manifest says, how its bytes are sealed, and which files no manifest needs any more.
+
+Pure: bytes and names in, decisions out. Opens no file; `checkpoints` does what is decided here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.errors import CheckpointError
+from headrace.state.chain import Chain
+from headrace.state.files import UNFINISHED
+
+#: Version of the sealed files. A reader refuses every other one.
+FORMAT = 1
+#: Digits of a number in a file name at least: eight last a year of 300 ms epochs, longer ones work.
+DIGITS = 8
+#: Manifests that stay readable, and with them every file they name.
+KEPT_MANIFESTS = 3
+
+_SUM = b"sha256 "
+_SUM_BYTES = len(_SUM) + 64 + 1  # the last line, with its end
+_NUMBERED = re.compile(rf"\d{{{DIGITS},}}(?!\d)")
+_UNFINISHED = re.compile(re.escape(UNFINISHED) + r"[0-9a-f]+-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """All that must be known to go on after an epoch."""
+
+    epoch: int
+    incarnation: int  # of the driver that wrote it
+    shards: int  # that the units were made for
+    pipeline: str  # digest of the pipeline's description
+    units: Mapping[str, Chain]  # "superstep-shard" -> where its state is
+    watermarks: Mapping[str, Any] = field(default_factory=dict)
+    sources: Mapping[str, Any] = field(default_factory=dict)  # what each source needs to go on
+    metrics: bytes = b""
+    done: bool = False  # nothing is left to do: the pipeline has ended
+    batches: Mapping[str, int] = field(default_factory=dict)  # source -> Spark's last batch
+
+    def to_bytes(self) -> bytes:
+        """Give the sealed file."""
+        return seal(
+            {
+                "epoch": self.epoch,
+                "incarnation": self.incarnation,
+                "shards": self.shards,
+                "pipeline": self.pipeline,
+                "units": {unit: chain.to_json() for unit, chain in self.units.items()},
+                "watermarks": self.watermarks,
+                "sources": self.sources,
+                "metrics": base64.b64encode(self.metrics).decode(),
+                "done": self.done,
+                "batches": self.batches,
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Manifest:
+        """Read a sealed file; ValueError says what is wrong with it."""
+        found = unseal(data)
+        try:
+            metrics = base64.b64decode(found.pop("metrics"), validate=True)
+            units = {unit: Chain.from_json(data) for unit, data in found.pop("units").items()}
+            return cls(metrics=metrics, units=units, **found)
+        except (AttributeError, KeyError, TypeError, binascii.Error, CheckpointError) as e:
+            msg = f"it is not a manifest ({e})"
+            raise ValueError(msg) from e
+
+    def files(self) -> set[str]:
+        """Give the names of all files that hold the state of this epoch."""
+        return {name for chain in self.units.values() for name in chain.names()}
+
+
+def seal(content: Mapping[str, Any]) -> bytes:
+    """Give JSON and, in a last line, the checksum of its exact bytes."""
+    body = json.dumps(
+        {**content, "format": FORMAT}, sort_keys=True, separators=(",", ":"), allow_nan=False
+    ).encode()
+    return body + b"\n" + _SUM + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def unseal(data: bytes) -> dict[str, Any]:
+    """Read what `seal` gave; ValueError says what is wrong with it."""
+    body, last = data[: -_SUM_BYTES - 1], data[-_SUM_BYTES - 1 :]
+    # Compared as bytes: a digest read as a number would let upper case pass.
+    if last != b"\n" + _SUM + hashlib.sha256(body).hexdigest().encode() + b"\n":
+        msg = f"its checksum does not fit its {len(data)} bytes"
+        raise ValueError(msg)
+    found = json.loads(body)
+    if found.pop("format", None) != FORMAT:
+        msg = "it was written by another version of headrace"
+        raise ValueError(msg)
+    return dict(found)
+
+
+def numbered(number: int) -> str:
+    """Give the file name of a number: of an epoch's manifest, of an incarnation."""
+    return f"{number:0{DIGITS}d}.json"
+
+
+def number_of(name: str) -> int | None:
+    """Read the number at the beginning of a file's name; None if there is none."""
+    base = _UNFINISHED.sub("", name.rpartition("/")[2], count=1)
+    found = _NUMBERED.match(base)
+    return int(found.group()) if found else None
+
+
+def retired(leaving: Iterable[Manifest], kept: Sequence[Manifest]) -> set[str]:
+    """Give the files that manifests about to be deleted name, and no kept one does."""
+    named: set[str] = set().union(*(manifest.files() for manifest in leaving))
+    return named.difference(*(manifest.files() for manifest in kept))
+
+
+def orphans(names: Iterable[str], kept: Sequence[Manifest]) -> list[str]:
+    """Choose among files below `state` those that no attempt and no kept manifest can need.
+
+    Files of the oldest kept epoch or a later one stay: a task may just have written them for an
+    epoch that has not been committed yet.
+    """
+    needed: set[str] = set().union(*(manifest.files() for manifest in kept))
+    oldest = min((manifest.epoch for manifest in kept), default=0)
+    return [
+        name
+        for name in names
+        if name not in needed and (epoch := number_of(name)) is not None and epoch < oldest
+    ]
+
+
+def damage(path: str, wrong: str, remedy: str) -> CheckpointError:
+    """Make the error for a file of a checkpoint that cannot be read."""
+    return CheckpointError(f"{path} is damaged: {wrong}. {remedy}")

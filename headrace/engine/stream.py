@@ -1,0 +1,628 @@
+"""Runs a streaming pipeline: epoch after epoch, each one Spark job and one commit.
+
+Performs what `epochs` decides. Streaming DataFrames bring their epochs by Structured Streaming's
+`foreachBatch`; everything else (impulses, bounded DataFrames, test streams, timers and residuals
+that are due) gets epochs from the loop here. One lock keeps epochs apart.
+
+The commit of an epoch, with a crash test for each gap:
+1. Spark has logged the offsets of its batch (if the epoch has one).
+2. The tasks write their change logs; nothing names them yet.
+3. The sinks take the epoch's rows, under its number.
+4. The manifest is created. This is the commit.
+5. `foreachBatch` returns and Spark logs its own commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from headrace.engine.batch import replay
+from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.clock import ScriptClock, WallClock
+from headrace.engine.epochs import Action, Situation, next_action
+from headrace.engine.failures import translate
+from headrace.engine.identity import describe
+from headrace.engine.launch import FRAME_PREFIX, epoch_tasks, finalise, launch_epoch
+from headrace.engine.metrics import dump, load, merge, parse
+from headrace.engine.outputs import Outputs
+from headrace.engine.session import CHILD_SETTINGS, Place
+from headrace.errors import HeadraceError, WorkerLostError
+from headrace.io.frames import Frames
+from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
+from headrace.plan.ids import StageId
+from headrace.plan.scripts import ScriptStep, StepKind, script_ref
+from headrace.plan.settings import Settings
+from headrace.plan.supersteps import ChannelKind, Plan
+from headrace.worker.entry import (
+    LOG_NUMBER,
+    REPORT_CHANNEL,
+    SHARD_NUMBER,
+    Epoch,
+    ShardReport,
+)
+
+_LOG = logging.getLogger(__name__)
+
+#: How often an epoch is tried when a worker was lost in the middle of it.
+TRIES = 3
+#: Attempts that workers are told of as confirmed; callbacks older than that are forgotten.
+CONFIRMED = 64
+#: The loop looks around at least so often; a told stop must not wait longer.
+LOOK_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How a streaming run goes on."""
+
+    checkpoint: str = ""  # empty: a folder of its own that ends with the run
+    state_dir: str = ""  # where stores are kept on each machine; empty: below the temporary folder
+    trigger_seconds: float = 0.0  # 0: as fast as possible
+    available_now: bool = False
+    bundle_seconds: float = 1.0
+
+
+@dataclass(kw_only=True)
+class Standing:
+    """What a run shows of itself while it goes on. Replaced as a whole after each epoch."""
+
+    epoch: int = -1
+    epoch_seconds: float = 0.0
+    elements_late: int = 0
+    pushed_back: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    restores: int = 0  # shards that had to be built from the checkpoint, since the start
+    openings: int = 0  # shards that were opened, since the start
+    watermarks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by stage: in and out
+    monitoring_infos: dict[str, list[Any]] = field(default_factory=dict)
+
+
+class Stream:
+    """One streaming run."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        place: Place,
+        settings: Settings,
+        frames: Frames,
+        options: StreamOptions,
+        group: str,
+        clock: Any = None,
+    ) -> None:
+        self._plan = plan
+        self._place = place
+        self._frames = frames
+        self._options = options
+        self._group = group
+        self._outputs = Outputs(plan, frames, place.parent)
+        self._tasks = epoch_tasks(plan, settings, self._outputs.schemas)
+        self._clock: Any = clock or (ScriptClock() if plan.scripts else WallClock())
+        self._run = uuid.uuid4().hex
+        self._own_folder: tempfile.TemporaryDirectory[str] | None = None
+        self._checkpoint: Checkpoint | None = None
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._told_to_stop = False
+        self._told_to_drain = False
+        self._drained = False
+        self._closing = False  # batches that come now are left for the next start
+        self._failure: BaseException | None = None
+        self._queries: dict[str, Any] = {}
+        self._channels: dict[str, int] = {}  # source_ref -> channel
+        for index, channel in enumerate(plan.channels):
+            if channel.kind is ChannelKind.SOURCE and channel.source_ref:
+                self._channels[channel.source_ref] = index
+        self._clocks: dict[str, SourceClock] = {}  # by the frame's name
+        self._read: set[str] = set()  # bounded frames that were read
+        self._steps = {script.name: 0 for script in plan.scripts}
+        self._marks: dict[str, int] = {}  # source_ref of a script's output -> watermark
+        self._wakeup: int | None = None
+        self._watermarks: dict[tuple[int, int], tuple[int, int]] = {}
+        self._former: dict[int, tuple[Any, ...]] = {}
+        self._confirmed: tuple[str, ...] = ()
+        self._batches: dict[str, int] = {}
+        self._tries = 0
+        self._callbacks = 0
+        # Names the run for sinks that count epochs: a new one for each new checkpoint, even at an
+        # old path, else a sink would take the new run's epochs for those it has.
+        self._writer = uuid.uuid4().hex
+        self.standing = Standing()
+        self.on_epoch: Callable[[Standing], None] = lambda _: None
+
+    # -- told from outside
+
+    def stop(self) -> None:
+        """Stop between two epochs; state stays as the last epoch left it."""
+        self._told_to_stop = True
+        self._wake.set()
+
+    def drain(self) -> None:
+        """End all sources, let everything that waits come out, then finish."""
+        self._told_to_drain = True
+        self._wake.set()
+
+    # -- the loop
+
+    def run(self) -> bool:
+        """Run until the end; give whether the pipeline has come to its end, or was stopped."""
+        try:
+            self._open()
+            while True:
+                if self._failure is not None:
+                    raise self._failure
+                action = next_action(self._situation())
+                if action in (Action.FINISH, Action.STOP):
+                    break
+                self._perform(action)
+            self._end_queries()
+            if self._failure is not None:
+                raise self._failure
+            if action is Action.FINISH:
+                self._finish()
+            elif self._callbacks:
+                self._call_back()
+            return action is Action.FINISH
+        finally:
+            self._close()
+
+    def _open(self) -> None:
+        place = self._options.checkpoint
+        if not place:
+            self._own_folder = tempfile.TemporaryDirectory(
+                prefix="headrace-checkpoint-", ignore_cleanup_errors=True
+            )
+            place = self._own_folder.name
+        facts = self._plan.facts
+        description = describe(
+            self._plan, coders=facts.coders, windowings=facts.windowings,
+            state={StageId(stage): cells for stage, cells in facts.state.items()},
+        )
+        self._checkpoint = Checkpoint.open(
+            place, description.to_json(), now=WallClock().now()
+        )
+        for name, read in self._frames.reads.items():
+            self._clocks[name] = read.clock()
+        newest = self._checkpoint.newest
+        if newest is not None:
+            self._resume(newest)
+
+    def _resume(self, manifest: Any) -> None:
+        told = manifest.sources
+        now = told["now"]
+        if isinstance(self._clock, ScriptClock):
+            self._clock = ScriptClock(now)
+        for name, clock in told["clocks"].items():
+            if name in self._clocks:
+                restored = self._clocks[name].restored(clock)
+                self._clocks[name] = restored.resumed(self._clock.now())
+        self._read = set(told["read"])
+        self._steps.update(told["steps"])
+        self._marks = dict(told["marks"])
+        self._wakeup = told["wakeup"]
+        self._drained = told["drained"]
+        self._writer = told["writer"]
+        self._batches = dict(manifest.batches)
+        old_shards = manifest.shards
+        marks: dict[tuple[int, int], tuple[int, int]] = {}
+        for name, pair in manifest.watermarks.items():
+            stage, shard = map(int, name.split("/"))
+            marks[stage, shard] = (pair[0], pair[1])
+        if old_shards != self._plan.shards:
+            marks = _dealt(marks, self._plan.shards)
+            units: dict[int, list[Any]] = defaultdict(list)
+            for unit, chain in sorted(manifest.units.items(), key=lambda item: _unit(item[0])):
+                units[_unit(unit)[0]].append(chain)
+            self._former = {superstep: tuple(chains) for superstep, chains in units.items()}
+        self._watermarks = marks
+        self.standing = Standing(
+            epoch=manifest.epoch, monitoring_infos=load(manifest.metrics),
+            watermarks=self._by_stage(),
+        )
+
+    def _situation(self) -> Situation:
+        assert self._checkpoint is not None
+        newest = self._checkpoint.newest
+        begun = newest is not None
+        for query in self._queries.values():
+            if not query.isActive and self._failure is None:
+                error = query.exception()
+                if error is not None:
+                    self._failure = translate(error)
+        bounded = [n for n, r in self._frames.reads.items() if not r.streaming]
+        streaming = [n for n, r in self._frames.reads.items() if r.streaming]
+        if begun and not self._told_to_stop and not self._told_to_drain and not self._drained:
+            if all(n in self._read for n in bounded):
+                for name in streaming:
+                    if name not in self._queries and self._failure is None:
+                        self._listen(name)
+        listening = [n for n in streaming if n not in self._queries or self._queries[n].isActive]
+        ended = begun and all(out >= MAX_TIME for _, out in self._watermarks.values())
+        ended = ended and all(self._source_mark(ref) >= MAX_TIME for ref in self._channels)
+        return Situation(
+            begun=begun,
+            unread=len([n for n in bounded if n not in self._read]),
+            steps=sum(len(s.steps) - self._steps[s.name] for s in self._plan.scripts),
+            listening=len(listening),
+            suspended=len(streaming) - len(listening),
+            ended=ended,
+            wakeup=self._next_wakeup(),
+            now=self._clock.now(),
+            told_to_stop=self._told_to_stop,
+            told_to_drain=self._told_to_drain,
+            drained=self._drained,
+        )
+
+    def _next_wakeup(self) -> int | None:
+        now = self._clock.now()
+        idle = [clock.next_idle(now) for clock in self._clocks.values()]
+        return min((t for t in (self._wakeup, *idle) if t is not None), default=None)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Action.BEGIN:
+                self._epoch(first=True)
+            case Action.READ:
+                name = next(
+                    n for n, r in self._frames.reads.items()
+                    if not r.streaming and n not in self._read
+                )
+                self._epoch(frame=self._frames.sources[name], source=name, ending=True)
+            case Action.STEP:
+                script = next(
+                    s for s in self._plan.scripts if self._steps[s.name] < len(s.steps)
+                )
+                self._step(script.name, script.coder_id, script.steps[self._steps[script.name]])
+            case Action.TICK:
+                self._epoch()
+            case Action.DRAIN:
+                self._end_queries()
+                self._epoch(drain=True)
+            case _:
+                wakeup = self._next_wakeup()
+                seconds = LOOK_SECONDS
+                if isinstance(self._clock, ScriptClock):
+                    if wakeup is not None:  # nobody else moves this clock: it jumps to what is due
+                        self._clock.move(max(0, wakeup - self._clock.now()))
+                        return
+                elif wakeup is not None:
+                    seconds = max(0.0, min(seconds, (wakeup - self._clock.now()) / 1e6))
+                self._wake.wait(seconds)
+                self._wake.clear()
+
+    def _step(self, name: str, coder_id: str, step: ScriptStep) -> None:
+        arrivals: tuple[Any, ...] = ()
+        marks, clock = dict(self._marks), self._clock.now()
+        match step.kind:
+            case StepKind.ELEMENTS:
+                channel = self._channels.get(script_ref(name, step.tag))
+                if channel is not None:
+                    arrivals = ((channel, coder_id, step.elements),)
+            case StepKind.WATERMARK:
+                marks[script_ref(name, step.tag)] = step.micros
+            case StepKind.CLOCK:
+                clock += step.micros
+        with self._lock:
+            self._marks = marks
+            self._steps[name] += 1
+            if isinstance(self._clock, ScriptClock):
+                self._clock.move(clock - self._clock.now())
+            self._epoch(arrivals=arrivals, whole=bool(arrivals))
+
+    # -- streaming DataFrames
+
+    def _listen(self, name: str) -> None:
+        assert self._checkpoint is not None
+        frame = self._frames.sources[name]
+        number = sorted(self._frames.reads).index(name)
+        writer = frame.writeStream.foreachBatch(
+            lambda batch, batch_id: self._arrived(name, batch, batch_id)
+        ).option("checkpointLocation", self._checkpoint.source_folder(str(number)))
+        if self._options.available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self._options.trigger_seconds:
+            millis = max(1, round(self._options.trigger_seconds * 1000))
+            writer = writer.trigger(processingTime=f"{millis} milliseconds")
+        self._queries[name] = writer.start()
+
+    def _arrived(self, name: str, batch: Any, batch_id: int) -> None:
+        """Run the epoch of one of Spark's batches; called by Spark."""
+        with self._lock:
+            if self._closing or self._failure is not None:
+                # Neither counted nor lost: Spark brings it again at the next start.
+                msg = "headrace: the run is ending"
+                raise _Ending(msg)
+            if batch_id <= self._batches.get(name, -1):
+                return  # it counts already: the crash came between our commit and Spark's
+            for setting, value in CHILD_SETTINGS.items():
+                batch.sparkSession.conf.set(setting, value)
+            try:
+                self._epoch(frame=batch, source=name, batch_id=batch_id)
+            except BaseException as failure:
+                self._failure = failure
+                self._wake.set()
+                raise
+        self._wake.set()
+
+    def _end_queries(self) -> None:
+        with self._lock:  # no epoch is running; none begins from here on
+            self._closing = True
+        for query in self._queries.values():
+            if query.isActive:
+                query.stop()
+        for name, query in self._queries.items():
+            try:
+                query.awaitTermination(10)
+            except Exception as error:
+                if self._failure is None and "headrace: the run is ending" not in str(error):
+                    _LOG.debug("the query of %s ended with %s", name, error)
+
+    # -- one epoch
+
+    def _epoch(
+        self,
+        *,
+        first: bool = False,
+        frame: Any = None,
+        source: str = "",
+        ending: bool = False,
+        arrivals: tuple[Any, ...] = (),
+        whole: bool = False,
+        drain: bool = False,
+        batch_id: int | None = None,
+    ) -> None:
+        with self._lock:
+            for left in reversed(range(TRIES)):
+                try:
+                    self._try(
+                        first=first, frame=frame, source=source, ending=ending,
+                        arrivals=arrivals, whole=whole or first, drain=drain or self._drained,
+                        batch_id=batch_id,
+                    )
+                    return
+                except WorkerLostError:
+                    if not left or self._told_to_stop:
+                        raise
+                    _LOG.warning(
+                        "a worker was lost in epoch %s; it is run again", self._number(),
+                        exc_info=True,
+                    )
+
+    def _number(self) -> int:
+        assert self._checkpoint is not None
+        return self._checkpoint.next_epoch
+
+    def _try(
+        self, *, first: bool, frame: Any, source: str, ending: bool, arrivals: tuple[Any, ...],
+        whole: bool, drain: bool, batch_id: int | None,
+    ) -> None:
+        assert self._checkpoint is not None
+        newest = self._checkpoint.newest
+        self._tries += 1
+        now = self._clock.now()
+        started = WallClock().now()
+        attempt = f"{self._checkpoint.incarnation}.{self._tries}"
+        epoch = Epoch(
+            run=self._run,
+            number=self._number(),
+            incarnation=self._checkpoint.incarnation,
+            attempt=attempt,
+            confirmed=self._confirmed,
+            now=now,
+            first=first,
+            drain=drain,
+            sources={
+                channel: MAX_TIME if drain else self._source_mark(ref)
+                for ref, channel in self._channels.items()
+            },
+            clocks={
+                self._channels[FRAME_PREFIX + name]: clock
+                for name, clock in self._clocks.items()
+                if FRAME_PREFIX + name in self._channels
+            },
+            feeding=self._channels[FRAME_PREFIX + source] if frame is not None else None,
+            ending=ending,
+            arrivals=arrivals,
+            chains={} if newest is None or self._former else newest.units,
+            former=self._former,
+            watermarks=self._watermarks,
+            files=self._checkpoint.files,
+            local=self._local(),
+            bundle_seconds=self._options.bundle_seconds,
+        )
+        session = self._place.session if frame is None else frame.sparkSession
+        context = self._place.parent.sparkContext
+        context.setJobGroup(
+            self._group, f"headrace: {self._plan.name}: epoch {epoch.number}",
+            interruptOnCancel=False,
+        )
+        try:
+            rows = launch_epoch(self._tasks, session, epoch, self._plan.shards, frame, whole)
+            rows = self._outputs.keep(rows)
+            told = rows.where(f"channel = {REPORT_CHANNEL}").select("seq", "payload").collect()
+            reports = self._gather([(row[0], bytes(row[1])) for row in told])
+            counts: dict[int, int] = defaultdict(int)
+            for report in reports:
+                for channel, count in report.outputs.items():
+                    counts[channel] += count
+            self._outputs.deliver_epoch(epoch.number, self._writer, counts)
+        except Exception as error:
+            found = translate(error)
+            if found is error:
+                raise
+            raise found from found.__cause__
+        finally:
+            self._outputs.close()
+        self._commit(
+            epoch, reports, source=source, ending=ending, drain=drain, batch_id=batch_id,
+            started=started,
+        )
+
+    def _local(self) -> str:
+        """Give the folder of the stores: by checkpoint, and by boot, as they are not synced."""
+        assert self._checkpoint is not None
+        base = self._options.state_dir or str(Path(tempfile.gettempdir()) / "headrace-state")
+        try:
+            boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        except OSError:
+            boot = "boot"
+        return str(Path(base) / boot[:8] / self._token())
+
+    def _token(self) -> str:
+        """Name the checkpoint."""
+        assert self._checkpoint is not None
+        return uuid.uuid5(uuid.NAMESPACE_URL, self._checkpoint.files.path("")).hex[:16]
+
+    def _gather(self, rows: list[tuple[int, bytes]]) -> list[ShardReport]:
+        names = [stage.name for stage in self._plan.stages()]
+        infos: dict[str, list[Any]] = {
+            name: list(found) for name, found in self.standing.monitoring_infos.items()
+        }
+        reports: list[ShardReport] = []
+        for number, payload in rows:
+            if number == LOG_NUMBER:
+                replay(payload)
+            elif number == SHARD_NUMBER:
+                reports.append(ShardReport.from_bytes(payload))
+            else:
+                infos.setdefault(names[number], []).extend(parse(payload))
+        self._infos = {name: merge(found) for name, found in infos.items()}
+        return reports
+
+    def _commit(
+        self, epoch: Epoch, reports: list[ShardReport], *, source: str, ending: bool,
+        drain: bool, batch_id: int | None, started: int,
+    ) -> None:
+        assert self._checkpoint is not None
+        newest = self._checkpoint.newest
+        units = dict(newest.units) if newest is not None and not self._former else {}
+        watermarks = dict(self._watermarks)
+        highs: dict[str, int] = {}
+        for report in reports:
+            if report.chain is not None:
+                units[report.unit] = report.chain
+            for stage, pair in report.watermarks.items():
+                watermarks[stage, report.shard] = pair
+            for partition, high in report.highs.items():
+                highs[partition] = max(highs.get(partition, high), high)
+        clocks, read, batches = dict(self._clocks), set(self._read), dict(self._batches)
+        for name, clock in clocks.items():
+            clocks[name] = clock.seen(highs if name == source else {}, epoch.now)
+        if source:
+            if ending:
+                clocks[source] = clocks[source].finished()
+                read.add(source)
+            if batch_id is not None:
+                batches[source] = batch_id
+        if drain:
+            clocks = {name: clock.finished() for name, clock in clocks.items()}
+        wakeup = min((r.wakeup for r in reports if r.wakeup is not None), default=None)
+        manifest = self._checkpoint.manifest(
+            units=units,
+            watermarks={f"{stage}/{shard}": pair for (stage, shard), pair in watermarks.items()},
+            sources={
+                "now": self._clock.now(),
+                "clocks": {name: clock.to_json() for name, clock in clocks.items()},
+                "read": sorted(read),
+                "steps": self._steps,
+                "marks": self._marks,
+                "wakeup": wakeup,
+                "drained": drain or self._drained,
+                "writer": self._writer,
+            },
+            metrics=dump(self._infos),
+            batches=batches,
+        )
+        self._checkpoint.commit(manifest)
+        self._clocks, self._read, self._batches = clocks, read, batches
+        self._watermarks, self._wakeup = watermarks, wakeup
+        self._drained = drain or self._drained
+        self._former = {}
+        self._confirmed = (*self._confirmed, epoch.attempt)[-CONFIRMED:]
+        self._callbacks += sum(r.finalisers for r in reports)
+        self._checkpoint.sweep()
+        held = [r for r in reports if r.unit]
+        self.standing = replace(
+            self.standing,
+            epoch=epoch.number,
+            epoch_seconds=(WallClock().now() - started) / 1e6,
+            elements_late=self.standing.elements_late + sum(r.dropped for r in reports),
+            pushed_back=sum(r.pushed_back for r in reports),
+            state_rows=sum(r.rows for r in held),
+            state_bytes=sum(r.held_bytes for r in held),
+            restores=self.standing.restores + sum(r.restored for r in held),
+            openings=self.standing.openings + len(held),
+            watermarks=self._by_stage(),
+            monitoring_infos=self._infos,
+        )
+        self.on_epoch(self.standing)
+
+    def _source_mark(self, ref: str) -> int:
+        if ref.startswith(FRAME_PREFIX):
+            return self._clocks[ref.removeprefix(FRAME_PREFIX)].watermark(self._clock.now())
+        for script in self._plan.scripts:
+            if ref in {script_ref(script.name, tag) for tag in script.tags}:
+                over = self._steps[script.name] >= len(script.steps)
+                return MAX_TIME if over else self._marks.get(ref, MIN_TIME)
+        return MAX_TIME
+
+    def _by_stage(self) -> dict[str, tuple[int, int]]:
+        names = [stage.name for stage in self._plan.stages()]
+        found: dict[str, tuple[int, int]] = {}
+        for (stage, _), (into, out) in self._watermarks.items():
+            known = found.get(names[stage], (into, out))
+            found[names[stage]] = (min(known[0], into), min(known[1], out))
+        return found
+
+    # -- the end
+
+    def _finish(self) -> None:
+        assert self._checkpoint is not None
+        if self._callbacks:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        finalise(
+            self._place.session, self._run, self._confirmed, 2 * self._place.parallelism
+        )
+
+    def _close(self) -> None:
+        for query in self._queries.values():
+            try:
+                if query.isActive:
+                    query.stop()
+            except Exception as error:  # the session may be gone
+                _LOG.debug("a query could not be stopped: %s", error)
+        if self._checkpoint is not None:
+            self._checkpoint.close()
+        if self._own_folder is not None:
+            self._own_folder.cleanup()
+
+
+class _Ending(HeadraceError):
+    """Raised into Spark so that it does not log a batch that was not run."""
+
+
+def _unit(name: str) -> tuple[int, int]:
+    superstep, shard = name.split("-")
+    return int(superstep), int(shard)
+
+
+def _dealt(
+    marks: Mapping[tuple[int, int], tuple[int, int]], shards: int
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Give every new shard the least watermarks of the old ones."""
+    least: dict[int, tuple[int, int]] = {}
+    for (stage, _), (into, out) in marks.items():
+        known = least.get(stage, (into, out))
+        least[stage] = (min(known[0], into), min(known[1], out))
+    return {(stage, shard): pair for stage, pair in least.items() for shard in range(shards)}

@@ -1,0 +1,36 @@
+"""Decides what the firings of a side input mean for its views.
+
+Takes Beam's windowing of a side input, gives when its windows fire. Holds no elements.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from apache_beam.transforms import trigger
+
+
+class Firing(Enum):
+    """When the windows of a side input get their elements."""
+
+    ONCE = "once"  # when the watermark passes the window: elements add up
+    LATE = "late"  # first then, and again with late data: what comes later replaces
+    OFTEN = "often"  # at any time, and again: each firing replaces the one before
+
+
+def firing_of(windowing: Any) -> Firing:
+    """Find from a side input's windowing how its windows fire."""
+    fires = windowing.triggerfn
+    if isinstance(fires, trigger.Repeatedly):
+        fires = fires.underlying
+        again = True
+    else:
+        again = isinstance(fires, trigger.DefaultTrigger)
+    if isinstance(fires, trigger.AfterWatermark):
+        if fires.early is not None:
+            return Firing.OFTEN
+        again = again or fires.late is not None
+    elif not isinstance(fires, trigger.DefaultTrigger):
+        return Firing.OFTEN
+    return Firing.LATE if again and windowing.allowed_lateness.micros > 0 else Firing.ONCE

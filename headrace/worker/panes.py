@@ -1,0 +1,275 @@
+"""Groups a stream by key and window: picks the path, and holds the fast one.
+
+The fast path serves the default trigger without allowed lateness, in the global window and in
+interval windows that do not merge: a window's groups leave once, when the watermark passes its end.
+What waits lies in the store, ordered by window end, so an epoch costs what it touches and what it
+fires, not what waits. All other groupings go through `triggers`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from headrace.state import layout
+from headrace.state.layout import Kind
+from headrace.state.store import Store
+from headrace.worker.grouping import (
+    OBJECT_BYTES,
+    Push,
+    Span,
+    TableGrouper,
+    Tables,
+    in_batches,
+    make_grouper,
+    taken,
+)
+from headrace.worker.pane_base import MAX_MICROS, MIN_MICROS, StreamGrouper, first_time, held_at
+from headrace.worker.pane_values import ValueBytes
+from headrace.worker.primitives import ShardOf
+from headrace.worker.triggers import TriggeredGroups
+from headrace.worker.windows import Grouping, grouping_of
+
+__all__ = ["Compact", "StreamGrouper", "WindowTables", "make_stream_grouper"]
+
+#: Makes fewer values of many that belong together, as a combiner merges its accumulators.
+Compact = Callable[[list[Any]], list[Any]]
+
+
+def make_stream_grouper(
+    stage: int,
+    windowed_coder: Any,
+    windowing: Any,
+    memory_bytes: int,
+    compact: Compact | None = None,
+) -> StreamGrouper:
+    """Build the grouper of one stage.
+
+    Args:
+        stage: the stage's number in the plan; names the rows.
+        windowed_coder: of the (key, value) pairs that arrive.
+        windowing: Beam's windowing strategy.
+        memory_bytes: what the elements of an epoch may take before they are packed.
+        compact: given where values are accumulators; keeps what waits small. Only the fast path
+            needs it; elsewhere the panes of accumulators are merged by who receives them.
+    """
+    if grouping_of(windowing) is Grouping.GENERAL or windowing.allowed_lateness != 0:
+        return TriggeredGroups(stage, windowed_coder, windowing)
+    return WindowTables(stage, windowed_coder, windowing, memory_bytes, compact)
+
+
+class _Waiting(NamedTuple):
+    """What lies in the store for one key of one window."""
+
+    span: Span
+    key: Any  # as it stands in a table
+    values: list[Any]
+
+
+class WindowTables(StreamGrouper):
+    """Default trigger, no lateness: tables of this epoch in memory, those of older ones as rows.
+
+    A row is (window end, place, window start, key, number): the values of one epoch. Rows are only
+    appended; they are read once, when their window fires, one key after the other. With `compact`
+    there is one row per key and window, read and written anew when the key is touched.
+    """
+
+    def __init__(
+        self,
+        stage: int,
+        windowed_coder: Any,
+        windowing: Any,
+        memory_bytes: int,
+        compact: Compact | None = None,
+    ) -> None:
+        kv = windowed_coder.wrapped_value_coder
+        intake = make_grouper(windowed_coder, windowing, grouping_of(windowing), sys.maxsize)
+        if not isinstance(intake, TableGrouper):
+            msg = f"{windowing} needs the general path"
+            raise TypeError(msg)
+        self._intake = intake
+        self._values = ValueBytes(kv.value_coder())
+        self._place_of = ShardOf(kv.key_coder(), layout.PLACES).any
+        self._stage = stage
+        self._memory = memory_bytes
+        self._compact = compact
+        self._counter_row = layout.name(
+            Kind.META, stage, layout.any_place(b"panes"), layout.part(b"panes")
+        )
+        self._tables: Tables = {}
+        self._used = 0
+        self._watermark = MIN_MICROS
+
+    def attach(self, store: Store, watermark: int, now: int = 0) -> None:
+        """Begin an epoch."""
+        self._store = store
+        self._watermark = watermark
+        self._intake.take()
+        self._tables = {}
+        self._used = 0
+        self.dropped = 0
+
+    def add(self, kind: int, count: int, payload: bytes) -> None:
+        """Take one super tuple."""
+        self._intake.add(kind, count, payload)
+        self._used += len(payload) + count * OBJECT_BYTES
+        if self._used >= self._memory:
+            self.flush()  # packed values take a fraction of what objects take
+
+    def advance(self, watermark: int, now: int, push: Push) -> None:
+        """Hand on every window whose end the watermark has passed, in the order of their ends."""
+        self._collect()
+        if watermark <= self._watermark:
+            return  # what was due then has left, and what came since waits for more
+        self._watermark = watermark
+        due = sorted((span for span in self._tables if span[1] <= watermark), key=_by_end)
+        due.reverse()
+        waiting = self._stored(*layout.until(Kind.GROUP, self._stage, watermark))
+        for end, rows in groupby(waiting, key=lambda found: found.span[1]):
+            while due and due[-1][1] < end:
+                self._emit_table(due.pop(), push)
+            for span, of_span in groupby(rows, key=itemgetter(0)):
+                in_batches(self._merged(span, of_span), self._intake.pane(span), push)
+        while due:
+            self._emit_table(due.pop(), push)
+
+    def hold(self) -> int:
+        """Give the last moment of the first window that waits."""
+        ends = [span[1] for span in self._tables]
+        stored = first_time(self._store, Kind.GROUP, self._stage)
+        if stored is not None:
+            ends.append(stored)
+        return held_at(min(ends) - 1) if ends else MAX_MICROS
+
+    def next_wakeup(self) -> int | None:
+        """Say that processing time matters to no window here."""
+        return None
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._collect()
+        if self._tables:
+            if self._compact is not None:
+                self._rewrite(self._compact)
+            else:
+                self._append()
+        self._tables = {}
+        self._used = 0
+
+    def _collect(self) -> None:
+        """Take over what came in, without what came too late."""
+        for span, table in self._intake.take().items():
+            if span[1] <= self._watermark:
+                self.dropped += sum(map(len, table.values()))
+                continue
+            known = self._tables.setdefault(span, table)
+            if known is not table:
+                for key, values in table.items():
+                    known.setdefault(key, []).extend(values)
+
+    def _emit_table(self, span: Span, push: Push) -> None:
+        real = self._intake.real_key
+        pairs = ((real(key), values) for key, values in taken(self._tables.pop(span)))
+        in_batches(pairs, self._intake.pane(span), push)
+
+    def _merged(self, span: Span, rows: Iterator[_Waiting]) -> Iterator[tuple[Any, list[Any]]]:
+        """Give the keys of a window that have rows, with what this epoch brought them."""
+        table = self._tables.get(span, {})
+        real = self._intake.real_key
+        for _, key, values in rows:
+            fresh = table.pop(key, None)
+            if fresh is not None:
+                values += fresh
+            yield real(key), values
+
+    def _stored(self, start: bytes, end: bytes) -> Iterator[_Waiting]:
+        """Take the rows of a range away, all rows of a key at once."""
+        delete, decode = self._store.delete, self._values.decode
+        for stem, rows in groupby(self._store.scan(start, end), key=_stem):
+            values: list[Any] = []
+            for row, data in rows:
+                encoded, packed = _read(row, data)
+                values += decode(packed)
+                delete(row)
+            span = layout.moment(stem[_START]), layout.moment(stem[_END])
+            yield _Waiting(span, self._intake.table_key(encoded), values)
+
+    def _named(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
+        """Give for every key of every window how its rows begin, what stands before the values."""
+        key_bytes, real, place_of = self._intake.key_bytes, self._intake.real_key, self._place_of
+        for (start, end), table in self._tables.items():
+            first = layout.head(Kind.GROUP, self._stage) + layout.stamp(end)
+            begin = layout.stamp(start)
+            for key, values in table.items():
+                encoded = key_bytes(key)
+                part = layout.part(encoded)
+                before = b"" if len(encoded) <= layout.MAX_PART_BYTES else _whole(encoded)
+                place = place_of(real(key)).to_bytes(_PLACE_BYTES, "big")
+                yield first + place + begin + part, before, values
+
+    def _append(self) -> None:
+        number = self._next_number().to_bytes(_NUMBER_BYTES, "big")
+        put, encode = self._store.put, self._values.encode
+        for stem, before, values in self._named():
+            put(stem + number, before + encode(values))
+
+    def _rewrite(self, compact: Compact) -> None:
+        put, get, values_of = self._store.put, self._store.get, self._values
+        for stem, before, values in self._named():
+            row = stem + _ONLY_NUMBER
+            old = get(row)
+            if old is not None:
+                values = values_of.decode(_read(row, old)[1]) + values
+            put(row, before + values_of.encode(compact(values)))
+
+    def _next_number(self) -> int:
+        """Give a number that no row has; kept by the shard.
+
+        A shard that was cut anew has rows but no counter: then the rows are asked, once.
+        """
+        known = self._store.get(self._counter_row)
+        if known is None:
+            rows = self._store.scan(*layout.under(layout.head(Kind.GROUP, self._stage)))
+            number = max((_number(row) for row, _ in rows), default=-1) + 1
+        else:
+            number = int.from_bytes(known, "big")
+        self._store.put(self._counter_row, (number + 1).to_bytes(_NUMBER_BYTES, "big"))
+        return number
+
+
+# Where the parts of a row's name stand: kind and stage, end, place, start, key, number.
+_END = slice(3, 11)
+_PLACE_BYTES = 4
+_START = slice(15, 23)
+_KEY_AT = 23
+_NUMBER_BYTES = 8
+_ONLY_NUMBER = bytes(_NUMBER_BYTES)
+_LENGTH_BYTES = 4
+
+
+def _by_end(span: Span) -> Span:
+    return span[1], span[0]
+
+
+def _stem(row: tuple[bytes, bytes]) -> bytes:
+    return row[0][:-_NUMBER_BYTES]
+
+
+def _number(row: bytes) -> int:
+    return int.from_bytes(row[-_NUMBER_BYTES:], "big")
+
+
+def _whole(encoded: bytes) -> bytes:
+    """Give how a key that is too long for a name stands before its values."""
+    return len(encoded).to_bytes(_LENGTH_BYTES, "big") + encoded
+
+
+def _read(row: bytes, data: bytes) -> tuple[bytes, bytes]:
+    """Give the key of a row and its packed values."""
+    if row[_KEY_AT] <= layout.MAX_PART_BYTES:
+        return row[_KEY_AT + 1 : -_NUMBER_BYTES], data
+    end = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big")
+    return data[_LENGTH_BYTES:end], data[end:]

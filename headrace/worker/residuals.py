@@ -1,0 +1,95 @@
+"""Keeps what splittable DoFns have left for later: elements with rests of restrictions.
+
+Takes them as Beam gives them at the end of a bundle or at a split, gives back those that are due.
+They lie in the shard's store, by the time at which they may go on.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
+
+from headrace.state.layout import Kind, any_place, head, name, time_of, under, until
+from headrace.state.store import Store
+
+
+class Residual(NamedTuple):
+    """One rest."""
+
+    due: int  # processing time, in microseconds
+    hold: int  # the watermark of what it may still put out
+    transform_id: str
+    element: bytes
+
+
+class Residuals:
+    """The rests of one stage on one shard."""
+
+    def __init__(self, stage: int) -> None:
+        self._stage = stage
+        self._store: Store | None = None
+        self._fresh: list[Residual] = []
+
+    def attach(self, store: Store) -> None:
+        """Begin an epoch."""
+        self._store = store
+        self._fresh = []
+
+    def add(self, transform_id: str, application: Any, now: int) -> None:
+        """Take what Beam calls a delayed bundle application."""
+        delay = application.requested_time_delay.ToMicroseconds()
+        marks = [
+            mark.ToMicroseconds() for mark in application.application.output_watermarks.values()
+        ]
+        hold = min(marks, default=MIN_TIMESTAMP.micros)
+        self._fresh.append(
+            Residual(now + max(0, delay), hold, transform_id, application.application.element)
+        )
+
+    def take_due(self, now: int) -> list[Residual]:
+        """Give those that may go on, and forget them."""
+        assert self._store is not None
+        due = [r for r in self._fresh if r.due <= now]
+        self._fresh = [r for r in self._fresh if r.due > now]
+        for row, value in list(self._store.scan(*until(Kind.RESIDUAL, self._stage, now))):
+            due.append(_read(row, value))
+            self._store.delete(row)
+        return due
+
+    def take_all(self) -> list[Residual]:
+        """Give all of them, and forget them."""
+        return self.take_due(MAX_TIMESTAMP.micros)
+
+    def _all(self) -> Iterator[Residual]:
+        yield from self._fresh
+        assert self._store is not None
+        for row, value in self._store.scan(*under(head(Kind.RESIDUAL, self._stage))):
+            yield _read(row, value)
+
+    def hold(self) -> int:
+        """Give what the output watermark may not pass."""
+        return min((r.hold for r in self._all()), default=MAX_TIMESTAMP.micros)
+
+    def next_wakeup(self) -> int | None:
+        """Give the earliest time at which one may go on."""
+        return min((r.due for r in self._all()), default=None)
+
+    def flush(self) -> None:
+        """Write what is new to the store."""
+        assert self._store is not None
+        for count, rest in enumerate(self._fresh):
+            place = any_place(rest.element)
+            row = name(
+                Kind.RESIDUAL, self._stage, place, count.to_bytes(4, "big"), time=rest.due
+            )
+            while self._store.get(row) is not None:  # the same moment and place, epochs ago
+                row += b"+"
+            self._store.put(row, marshal.dumps(tuple(rest)[1:], 2))
+        self._fresh = []
+
+
+def _read(row: bytes, value: bytes) -> Residual:
+    return Residual(time_of(row), *marshal.loads(value))

@@ -1,0 +1,230 @@
+"""What a streaming pipeline's sinks do with the rows of an epoch, also when it is done again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from headrace.errors import OptionError, UnsupportedTransformError
+from headrace.io import WriteToSpark
+from headrace.io.sinks import DataFrameHandle, ToDataFrame
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+
+ME = "run-1/out"
+
+
+def rows(spark: Any, *numbers: int) -> Any:
+    some = spark.range(0, 100, 1, 1).selectExpr("CAST(id AS int) AS n")
+    return some.where(some.n.isin(*numbers))
+
+
+def stored(spark: Any, path: Path) -> list[tuple[Any, ...]]:
+    """What a reader of the path sees: the rows, each with its epoch."""
+    return sorted(tuple(row) for row in spark.read.parquet(str(path)).collect())
+
+
+def folders(path: Path) -> list[str]:
+    """The folders of epochs that have any rows."""
+    return sorted({file.parent.name for file in path.glob("epoch=*/*.parquet")})
+
+
+def test_every_epoch_has_its_folder_and_readers_see_its_number(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    sink = WriteToSpark(str(path))
+    sink.deliver_epoch(rows(spark, 1, 2), 0, True, writer=ME)
+    sink.deliver_epoch(rows(spark, 3), 42, False, writer=ME)
+    assert folders(path) == ["epoch=00000000", "epoch=00000042"]
+    assert stored(spark, path) == [(1, 0), (2, 0), (3, 42)]
+
+
+@pytest.mark.parametrize("mode", ["error", "overwrite", "append"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_epoch_delivered_twice_is_there_once(
+    spark: Any, tmp_path: Path, mode: str, restarted: bool
+) -> None:
+    path = tmp_path / "out"
+    sink = WriteToSpark(str(path), mode=mode)
+    for epoch, numbers in enumerate([(1, 2), (3,)]):
+        # The first attempt got further than the second: nothing of it may stay.
+        sink.deliver_epoch(rows(spark, *numbers, 99), epoch, epoch == 0, writer=ME)
+        if restarted:
+            sink = WriteToSpark(str(path), mode=mode)
+        sink.deliver_epoch(rows(spark, *numbers), epoch, epoch == 0, writer=ME)
+    assert stored(spark, path) == [(1, 0), (2, 0), (3, 1)]
+
+
+def test_an_epoch_without_rows_writes_nothing_and_takes_back_an_earlier_attempt(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "out"
+    sink = WriteToSpark(str(path))
+    sink.deliver_epoch(rows(spark), 0, True, writer=ME)
+    sink.deliver_epoch(rows(spark, 7), 1, False, writer=ME)
+    sink.deliver_epoch(rows(spark, 8), 2, False, writer=ME)
+    assert not (path / "epoch=00000000").exists()
+    sink.deliver_epoch(rows(spark), 2, False, writer=ME)
+    assert folders(path) == ["epoch=00000001"]
+    assert stored(spark, path) == [(7, 1)]
+
+
+def test_a_sink_that_is_told_there_are_no_rows_does_not_ask_spark(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "out"
+    failing = spark.range(1).selectExpr("assert_true(false) AS n")
+    WriteToSpark(str(path)).deliver_epoch(failing, 0, True, writer=ME, empty=True)
+    assert folders(path) == []
+
+
+def test_a_new_run_heeds_the_mode_and_a_restarted_one_does_not(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    WriteToSpark(str(path)).deliver_epoch(rows(spark, 1), 0, True, writer=ME)
+    with pytest.raises(OptionError, match=f"already something at {path}; write elsewhere, or give"):
+        WriteToSpark(str(path)).deliver_epoch(rows(spark, 2), 0, True, writer="run-2/out")
+    WriteToSpark(str(path)).deliver_epoch(rows(spark, 3), 1, False, writer=ME)
+    assert stored(spark, path) == [(1, 0), (3, 1)]
+    sink = WriteToSpark(str(path), mode="overwrite")
+    sink.deliver_epoch(rows(spark, 4), 0, True, writer="run-3/out")
+    assert stored(spark, path) == [(4, 0)]
+
+
+def test_overwrite_clears_the_path_also_where_the_session_keeps_partitions(
+    spark: Any, tmp_path: Path
+) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    path = tmp_path / "out"
+    wide = session.sql("SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t(n, s)").coalesce(1)
+    wide.write.partitionBy("n").parquet(str(path / "old"))
+    sink = WriteToSpark(str(path), mode="overwrite", partition_by=["n"])
+    sink.deliver_epoch(wide, 0, True, writer=ME)
+    assert not (path / "old").exists()
+    sink.deliver_epoch(wide.where("n = 1"), 0, True, writer=ME)
+    found = session.read.parquet(str(path)).select("s", "n", "epoch").collect()
+    assert [tuple(row) for row in found] == [("a", 1, 0)]
+
+
+def test_a_new_run_that_appends_goes_on_counting_where_the_old_one_ended(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Its epoch 0 must not replace the old run's, and must know its folder after a restart."""
+    path = tmp_path / "epoch=7" / "out"
+    old = WriteToSpark(str(path))
+    for epoch in range(3):
+        old.deliver_epoch(rows(spark, epoch), epoch, epoch == 0, writer=ME)
+    for _ in range(2):
+        new = WriteToSpark(str(path), mode="append")
+        new.deliver_epoch(rows(spark, 10), 0, True, writer="run-2/out")
+    WriteToSpark(str(path), mode="append").deliver_epoch(
+        rows(spark, 11), 1, False, writer="run-2/out"
+    )
+    found = spark.read.option("basePath", str(path)).parquet(str(path)).collect()
+    assert sorted(map(tuple, found)) == [(0, 0), (1, 1), (2, 2), (10, 3), (11, 4)]
+
+
+def test_other_file_formats_keep_their_options(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    sink = WriteToSpark(str(path), format="csv", options={"header": "true"})
+    sink.deliver_epoch(rows(spark, 5), 3, True, writer=ME)
+    (file,) = (path / "epoch=00000003").glob("*.csv")
+    assert file.read_text() == "n\n5\n"
+
+
+def test_a_column_that_the_epoch_would_hide_is_refused(spark: Any, tmp_path: Path) -> None:
+    frame = spark.sql("SELECT 1 AS epoch")
+    with pytest.raises(OptionError, match="so the rows may not have one; rename it"):
+        WriteToSpark(str(tmp_path / "out")).deliver_epoch(frame, 0, True, writer=ME)
+
+
+def test_a_function_gets_the_number_of_the_epoch_if_it_asks_for_it(spark: Any) -> None:
+    seen: list[Any] = []
+    kept = "kept"
+    functions: list[Any] = [
+        lambda frame: seen.append(frame.count()),
+        lambda frame, number: seen.append((frame.count(), number)),
+        lambda frame, *, epoch: seen.append((frame.count(), epoch)),
+        lambda frame, kept=kept, epoch=-1: seen.append((frame.count(), kept, epoch)),
+        lambda frame, kept=kept: seen.append((frame.count(), kept)),
+        lambda *frames: seen.append(len(frames)),
+    ]
+    for function in functions:
+        WriteToSpark(function=function).deliver_epoch(rows(spark, 1, 2), 6, False, writer=ME)
+    assert seen == [2, (2, 6), (2, 6), (2, "kept", 6), (2, "kept"), 1]
+
+
+def test_a_function_is_also_called_for_an_epoch_without_rows(spark: Any) -> None:
+    seen: list[Any] = []
+    sink = WriteToSpark(function=lambda frame, epoch: seen.append((epoch, frame.columns)))
+    sink.deliver_epoch(rows(spark), 3, False, writer=ME, empty=True)
+    assert seen == [(3, ["n"])]
+
+
+class Recorder:
+    """Stands for a DataFrame and its writer, and notes what Spark would be told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.write = self
+
+    def isEmpty(self) -> bool:  # noqa: N802 (Spark's name)
+        return False
+
+    def mode(self, name: str) -> Recorder:
+        self.told.append(name)
+        return self
+
+    def options(self, **options: str) -> Recorder:
+        self.told.append(options)
+        return self
+
+    def format(self, name: str) -> Recorder:
+        self.told.append(name)
+        return self
+
+    def save(self, path: str) -> None:
+        self.told.append(path)
+
+    def saveAsTable(self, name: str) -> None:  # noqa: N802 (Spark's name)
+        self.told.append(name)
+
+
+def test_other_formats_are_appended_to_with_the_numbers_of_a_transaction() -> None:
+    numbers = {"txnAppId": ME, "txnVersion": "5"}
+    delta = Recorder()
+    WriteToSpark("p", format="delta").deliver_epoch(delta, 5, False, writer=ME)
+    assert delta.told == ["append", numbers, "delta", "p"]
+    table = Recorder()
+    sink = WriteToSpark(table="t", mode="overwrite", options={"txnAppId": "mine", "x": "y"})
+    sink.deliver_epoch(table, 5, True, writer=ME)
+    assert table.told == ["overwrite", {"txnAppId": "mine", "txnVersion": "5", "x": "y"}, "t"]
+    database = Recorder()
+    WriteToSpark(table="t", format="jdbc").deliver_epoch(database, 5, False, writer=ME)
+    assert database.told == ["append", {}, "jdbc", "t"]
+
+
+def test_a_table_is_made_by_the_first_epoch_and_appended_to_by_the_others(
+    spark: Any, tmp_path: Path
+) -> None:
+    sink = WriteToSpark(table="epochs_test", options={"path": str(tmp_path / "t")})
+    try:
+        for _ in range(2):  # the first epoch, done twice by the same driver
+            sink.deliver_epoch(rows(spark, 1), 0, True, writer=ME)
+        sink.deliver_epoch(rows(spark, 2), 1, False, writer=ME)
+        sink.deliver_epoch(rows(spark), 2, False, writer=ME)
+        assert sorted(map(tuple, spark.table("epochs_test").collect())) == [(1,), (2,)]
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
+            WriteToSpark(table="epochs_test").deliver_epoch(
+                rows(spark, 3), 0, True, writer="run-2/out"
+            )
+    finally:
+        spark.sql("DROP TABLE IF EXISTS epochs_test")
+
+
+def test_a_handle_takes_no_epochs(spark: Any) -> None:
+    sink = ToDataFrame(DataFrameHandle("h"), "n int")
+    with pytest.raises(UnsupportedTransformError, match="is never whole"):
+        sink.deliver_epoch(rows(spark, 1), 0, True, writer=ME)
