@@ -456,10 +456,13 @@ class StreamResult(HeadraceResult):
         return self._stream.standing
 
     def watermarks(self) -> dict[str, tuple[Timestamp, Timestamp]]:
-        """Give for each stage its input and output watermark after the last committed epoch."""
+        """Give for each step its input and output watermark after the last committed epoch.
+
+        Steps that run in the first superstep are not there: they hold nothing back.
+        """
         return {
-            stage: (Timestamp(micros=into), Timestamp(micros=out))
-            for stage, (into, out) in self._stream.standing.watermarks.items()
+            step: (Timestamp(micros=into), Timestamp(micros=out))
+            for step, (into, out) in self._stream.standing.watermarks.items()
         }
 
     def metrics(self) -> FnApiMetrics:

@@ -19,7 +19,8 @@ class Action(Enum):
     STEP = "step"  # run an epoch on the next step of a test stream
     TICK = "tick"  # run an epoch without new data: something is due
     DRAIN = "drain"  # run an epoch in which all sources end
-    WAIT = "wait"  # nothing is due before `until`
+    WAIT = "wait"  # nothing is due yet
+    STUCK = "stuck"  # nothing will ever be due, yet a watermark is held back: a defect of ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,4 +60,6 @@ def next_action(s: Situation) -> Action:
         return Action.STOP  # available-now: what is there was read, state stays for the next start
     if due:
         return Action.TICK
+    if s.wakeup is None and not s.listening:
+        return Action.STUCK
     return Action.WAIT

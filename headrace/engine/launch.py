@@ -189,7 +189,13 @@ def epoch_tasks(
 
 
 def launch_epoch(
-    tasks: EpochTasks, session: Any, epoch: Epoch, shards: int, frame: Any | None, whole: bool
+    tasks: EpochTasks,
+    session: Any,
+    epoch: Epoch,
+    shards: int,
+    frame: Any | None,
+    whole: bool,
+    sticky: bool = False,
 ) -> Any:
     """Build the chain of supersteps for one epoch.
 
@@ -200,6 +206,7 @@ def launch_epoch(
         shards: how many there are.
         frame: the rows of this epoch, if a DataFrame feeds it.
         whole: begin with superstep 0; else nothing is to be done there.
+        sticky: bring a shard back to the executor that has its store.
     """
     later = list(zip(tasks.later, tasks.sorted, strict=True))
     if frame is not None:
@@ -211,15 +218,30 @@ def launch_epoch(
             blob = tasks.first
         elif later:
             blob, _ = later.pop(0)
+            if sticky:
+                rows = homes(session, shards)
         else:
             return no_rows(session)
         rows = rows.mapInArrow(in_epoch(blob, epoch, empty=True), SPARK_SCHEMA)
     for blob, ranked in later:
         rows = rows.repartitionById(shards, "shard")
+        if sticky:
+            rows = rows.join(homes(session, shards).hint("shuffle_hash"), "shard")
         if ranked:
             rows = rows.sortWithinPartitions("rank")
         rows = rows.mapInArrow(in_epoch(blob, epoch), SPARK_SCHEMA)
     return rows
+
+
+def homes(session: Any, shards: int) -> Any:
+    """Give a frame of one row per shard; where its partitions are cached, their shards are at home.
+
+    A task that joins with it is sent to the executor that has the partition: Spark knows no other
+    way to bring a shuffled partition back to where it was. The plan is the same in every session,
+    so that all of them find the cached rows.
+    """
+    rows = session.range(0, shards, 1, shards).selectExpr("CAST(id AS INT) AS shard")
+    return rows.repartitionById(shards, "shard")
 
 
 def in_epoch(

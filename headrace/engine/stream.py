@@ -30,11 +30,12 @@ from headrace.engine.clock import ScriptClock, WallClock
 from headrace.engine.epochs import Action, Situation, next_action
 from headrace.engine.failures import translate
 from headrace.engine.identity import describe
-from headrace.engine.launch import FRAME_PREFIX, epoch_tasks, finalise, launch_epoch
+from headrace.engine.launch import FRAME_PREFIX, epoch_tasks, finalise, homes, launch_epoch
 from headrace.engine.metrics import dump, load, merge, parse
 from headrace.engine.outputs import Outputs
+from headrace.engine.probe import is_local
 from headrace.engine.session import CHILD_SETTINGS, Place
-from headrace.errors import HeadraceError, WorkerLostError
+from headrace.errors import CheckpointError, HeadraceError, PlanError, WorkerLostError
 from headrace.io.frames import Frames
 from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
 from headrace.plan.ids import StageId
@@ -82,7 +83,7 @@ class Standing:
     state_bytes: int = 0
     restores: int = 0  # shards that had to be built from the checkpoint, since the start
     openings: int = 0  # shards that were opened, since the start
-    watermarks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by stage: in and out
+    watermarks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by step: in and out
     monitoring_infos: dict[str, list[Any]] = field(default_factory=dict)
 
 
@@ -132,6 +133,8 @@ class Stream:
         self._confirmed: tuple[str, ...] = ()
         self._batches: dict[str, int] = {}
         self._tries = 0
+        self._sticky = False
+        self._homes: Any = None  # cached while the run goes on
         self._callbacks = 0
         # Names the run for sinks that count epochs: a new one for each new checkpoint, even at an
         # old path, else a sink would take the new run's epochs for those it has.
@@ -195,6 +198,11 @@ class Stream:
         newest = self._checkpoint.newest
         if newest is not None:
             self._resume(newest)
+        # Where all workers share a machine every shard is at home everywhere.
+        self._sticky = not is_local(self._place.parent.sparkContext.master)
+        if self._sticky:
+            self._homes = homes(self._place.session, self._plan.shards).persist()
+            self._homes.count()
 
     def _resume(self, manifest: Any) -> None:
         told = manifest.sources
@@ -226,7 +234,7 @@ class Stream:
         self._watermarks = marks
         self.standing = Standing(
             epoch=manifest.epoch, monitoring_infos=load(manifest.metrics),
-            watermarks=self._by_stage(),
+            watermarks=self._by_step(),
         )
 
     def _situation(self) -> Situation:
@@ -287,6 +295,13 @@ class Stream:
             case Action.DRAIN:
                 self._end_queries()
                 self._epoch(drain=True)
+            case Action.STUCK:
+                held = sorted(n for n, (_, out) in self._by_step().items() if out < MAX_TIME)
+                msg = (
+                    f"all sources have ended, but {', '.join(held) or 'a source'} holds its "
+                    "watermark back and nothing is due there: a defect of headrace"
+                )
+                raise PlanError(msg)
             case _:
                 wakeup = self._next_wakeup()
                 seconds = LOOK_SECONDS
@@ -323,10 +338,9 @@ class Stream:
     def _listen(self, name: str) -> None:
         assert self._checkpoint is not None
         frame = self._frames.sources[name]
-        number = sorted(self._frames.reads).index(name)
         writer = frame.writeStream.foreachBatch(
             lambda batch, batch_id: self._arrived(name, batch, batch_id)
-        ).option("checkpointLocation", self._checkpoint.source_folder(str(number)))
+        ).option("checkpointLocation", self._checkpoint.source_folder(self._folder_of(name)))
         if self._options.available_now:
             writer = writer.trigger(availableNow=True)
         elif self._options.trigger_seconds:
@@ -341,8 +355,13 @@ class Stream:
                 # Neither counted nor lost: Spark brings it again at the next start.
                 msg = "headrace: the run is ending"
                 raise _Ending(msg)
-            if batch_id <= self._batches.get(name, -1):
+            last = self._batches.get(name, -1)
+            if batch_id <= last:
                 return  # it counts already: the crash came between our commit and Spark's
+            if batch_id > last + 1:
+                self._failure = self._gap(name, last, batch_id)
+                self._wake.set()
+                raise self._failure
             for setting, value in CHILD_SETTINGS.items():
                 batch.sparkSession.conf.set(setting, value)
             try:
@@ -352,6 +371,19 @@ class Stream:
                 self._wake.set()
                 raise
         self._wake.set()
+
+    def _gap(self, name: str, last: int, batch_id: int) -> CheckpointError:
+        assert self._checkpoint is not None
+        folder = self._checkpoint.source_folder(self._folder_of(name))
+        return CheckpointError(
+            f"{name}: Spark goes on with batch {batch_id}, but the newest manifest of checkpoint "
+            f"{self._checkpoint.files.place} knows its batches up to {last} only: the rows between "
+            f"would be lost. A manifest was removed, or {folder} is of another run. Restore the "
+            "manifest, or remove the whole checkpoint folder to begin anew"
+        )
+
+    def _folder_of(self, name: str) -> str:
+        return str(sorted(self._frames.reads).index(name))
 
     def _end_queries(self) -> None:
         with self._lock:  # no epoch is running; none begins from here on
@@ -446,7 +478,9 @@ class Stream:
             interruptOnCancel=False,
         )
         try:
-            rows = launch_epoch(self._tasks, session, epoch, self._plan.shards, frame, whole)
+            rows = launch_epoch(
+                self._tasks, session, epoch, self._plan.shards, frame, whole, self._sticky
+            )
             rows = self._outputs.keep(rows)
             told = rows.where(f"channel = {REPORT_CHANNEL}").select("seq", "payload").collect()
             reports = self._gather([(row[0], bytes(row[1])) for row in told])
@@ -561,7 +595,7 @@ class Stream:
             state_bytes=sum(r.held_bytes for r in held),
             restores=self.standing.restores + sum(r.restored for r in held),
             openings=self.standing.openings + len(held),
-            watermarks=self._by_stage(),
+            watermarks=self._by_step(),
             monitoring_infos=self._infos,
         )
         self.on_epoch(self.standing)
@@ -575,12 +609,14 @@ class Stream:
                 return MAX_TIME if over else self._marks.get(ref, MIN_TIME)
         return MAX_TIME
 
-    def _by_stage(self) -> dict[str, tuple[int, int]]:
-        names = [stage.name for stage in self._plan.stages()]
+    def _by_step(self) -> dict[str, tuple[int, int]]:
+        """Give for each step of the pipeline the least watermarks of its shards."""
+        stages = list(self._plan.stages())
         found: dict[str, tuple[int, int]] = {}
         for (stage, _), (into, out) in self._watermarks.items():
-            known = found.get(names[stage], (into, out))
-            found[names[stage]] = (min(known[0], into), min(known[1], out))
+            for step in stages[stage].operators or (stages[stage].name,):
+                known = found.get(step, (into, out))
+                found[step] = (min(known[0], into), min(known[1], out))
         return found
 
     # -- the end
@@ -602,6 +638,8 @@ class Stream:
                     query.stop()
             except Exception as error:  # the session may be gone
                 _LOG.debug("a query could not be stopped: %s", error)
+        if self._homes is not None:
+            self._homes.unpersist()
         if self._checkpoint is not None:
             self._checkpoint.close()
         if self._own_folder is not None:

@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.errors import HeadraceError, StateError
 from headrace.state.layout import Kind, head, moment, part, stamp, time_of, under, until
 from headrace.state.store import Store
-from headrace.worker.stored_cells import Owners
+from headrace.worker.stored_logs import Owners
 from headrace.worker.timers import DueTimer, TimerSink
 
 _EVENT_TIME = beam_runner_api_pb2.TimeDomain.EVENT_TIME

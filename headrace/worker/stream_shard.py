@@ -95,7 +95,6 @@ class StreamShard(ShardRun):
 
     def _make_side(self, side: SideInput) -> Any:
         coder = self._coder(side.channel)
-        multimap = side.access_pattern == common_urns.side_inputs.MULTIMAP.urn
         # Several steps may read one channel, each with a mapping of its own: keep for all of them.
         readers = [
             (stage, s)
@@ -103,6 +102,9 @@ class StreamShard(ShardRun):
             for s in stage.side_inputs
             if s.channel == side.channel
         ]
+        multimap = any(
+            s.access_pattern == common_urns.side_inputs.MULTIMAP.urn for _, s in readers
+        )
         lookbacks = [lookback_of(self._mapping(stage, s)) for stage, s in readers]
         known = [lookback for lookback in lookbacks if lookback is not None]
         lookback = max(known) if len(known) == len(lookbacks) else None
@@ -142,6 +144,10 @@ class StreamShard(ShardRun):
             )
         if stage.side_inputs:
             run.pending = self._make_pending(run)
+            run.lateness = max(
+                self._main_windowing(transforms[s.transform_id]).allowed_lateness.micros
+                for s in stage.side_inputs
+            )
         return run
 
     def _main_pcoll(self, proto: Any) -> Any:
@@ -434,7 +440,8 @@ class StreamShard(ShardRun):
     def _forget_sides(self, marks: dict[int, tuple[int, int]]) -> None:
         for channel, side in self._sides.items():
             readers = [
-                marks[s.number][0]
+                # Late elements, and those that wait for another side input, still ask for it.
+                min(marks[s.number][0], s.pending.hold()) - s.lateness
                 for s in self._streams()
                 if any(i.channel == channel for i in s.stage.side_inputs)
             ]

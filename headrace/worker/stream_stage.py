@@ -50,6 +50,7 @@ class StreamStage(StageRun):
         self._residuals_kept = Residuals(number) if self._splittable else None
         self._cells = cells
         self.pending: Any = None  # a PendingGraph, if the stage begins with side inputs
+        self.lateness = 0  # how long elements may come after the end of their windows
         self._finalisers: list[Callable[[], None]] = []
         self._now = 0
         self._bundle_seconds = 1.0
@@ -179,7 +180,8 @@ class StreamStage(StageRun):
 
     def drop_timers(self, owners: Collection[bytes]) -> None:
         """Forget the timers of keys and windows whose state has expired."""
-        self._timers.drop(owners)
+        if self._timers.families:  # else they are not attached: the stage has state alone
+            self._timers.drop(owners)
 
     def next_wakeup(self) -> int | None:
         """Give the earliest processing time at which something is due."""

@@ -242,7 +242,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
                 if known is None:
                     self.windows[target] = Known(merge_result, moved)
                 else:
-                    known.ids += moved
+                    known.ids = moved
 
     def is_finished(self, window: Any) -> bool:
         """Whether the window's trigger will never fire again."""

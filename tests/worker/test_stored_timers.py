@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,7 @@ from headrace.worker.primitives import ShardOf
 from headrace.worker.side_inputs import SideInputs
 from headrace.worker.stored_cells import StoredCells
 from headrace.worker.stored_timers import StoredTimers
+from tests.worker.stored_kit import CountingStore
 
 STEP, OTHER = "step", "another step"
 STAGE = 3
@@ -47,32 +47,6 @@ DOMAINS = {
 }
 
 place = ShardOf(KEYS, PLACES).any
-
-
-class CountingStore(MemoryStore):
-    """Counts what is asked of it, rows given by scans included."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: Counter[str] = Counter()
-
-    def get(self, name: bytes) -> bytes | None:
-        self.calls["get"] += 1
-        return super().get(name)
-
-    def put(self, name: bytes, value: bytes) -> None:
-        self.calls["put"] += 1
-        super().put(name, value)
-
-    def delete(self, name: bytes) -> None:
-        self.calls["delete"] += 1
-        super().delete(name)
-
-    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        self.calls["scan"] += 1
-        for row in super().scan(start, end):
-            self.calls["row"] += 1
-            yield row
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,49 @@
+"""The driver that is killed: reads what there is, then drains. Started as a process of its own.
+
+Started again on the same checkpoint it goes on, at whichever of the two it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+import headrace
+from chaos.pipeline import build
+from headrace.engine.session import start_session
+
+
+def main() -> None:
+    """Run to the end of the input."""
+    parser = argparse.ArgumentParser(prog="python -m chaos.run")
+    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--checkpoint", required=True)
+    parser.add_argument("--state_dir", required=True)
+    parser.add_argument("--shards", type=int, default=2)
+    parser.add_argument("--master", default="local[2]")
+    told = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    spark = start_session(told.master)
+    options = [
+        f"--checkpoint={told.checkpoint}", f"--state_dir={told.state_dir}",
+        f"--shards={told.shards}", "--available_now", "--progress=plain", "--streaming",
+    ]
+    for draining in (False, True):
+        pipeline = beam.Pipeline(
+            runner=headrace.SparkRunner(spark), options=PipelineOptions(options)
+        )
+        build(pipeline, spark, told.input, told.output)
+        result = pipeline.run()
+        state = result.drain() if draining else result.wait_until_finish()
+        epoch = result.standing.epoch
+        print(f"{'drained' if draining else 'read'}: {state} at epoch {epoch}", flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

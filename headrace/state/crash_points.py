@@ -1,0 +1,68 @@
+"""Places in the commit of an epoch at which a test can end the process, as a crash would.
+
+`HEADRACE_CRASH` names them, separated by commas, each as `point:when` or `point:when:unit`. `when`
+is the number of an epoch, or the name of an attempt at one (`1.8`: incarnation 1, its 8th try),
+which an epoch that is run again does not meet a second time. Without the variable, which is read
+once, a point costs one comparison. Knows nothing of the protocol but the names of its gaps.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from enum import Enum
+
+VARIABLE = "HEADRACE_CRASH"
+
+
+class Point(Enum):
+    """The gaps of the commit; `headrace.engine.stream` numbers the steps."""
+
+    BEFORE_TASKS = "before_tasks"  # driver: after step 1, no task has begun
+    BEFORE_SEAL = "before_seal"  # task: the elements are through, nothing is written
+    AFTER_SEAL = "after_seal"  # task: its change log is written, the driver does not know
+    WORKER_LOST = "worker_lost"  # driver: heard that a task died, has not begun again
+    BEFORE_SINKS = "before_sinks"  # driver: after step 2, all reports are there
+    BETWEEN_SINKS = "between_sinks"  # driver: one sink has the epoch's rows, the next has not
+    AFTER_SINKS = "after_sinks"  # driver: after step 3
+    AFTER_MANIFEST = "after_manifest"  # driver: after step 4, Spark does not know
+    AFTER_RETURN = "after_return"  # driver: after step 5, the queries have ended
+
+
+@dataclass(frozen=True, slots=True)
+class _Crash:
+    """One crash that is asked for."""
+
+    point: Point
+    when: str
+    unit: str  # empty: in any unit
+
+    def meets(self, point: Point, epoch: int, attempt: str, unit: str) -> bool:
+        return (
+            self.point is point
+            and self.when in (str(epoch), attempt)
+            and self.unit in ("", unit)
+        )
+
+
+def asked_for(text: str) -> tuple[_Crash, ...]:
+    """Read the variable's value; ValueError names what is wrong with it."""
+    found = []
+    for part in filter(None, text.split(",")):
+        name, _, rest = part.partition(":")
+        when, _, unit = rest.partition(":")
+        if name not in {point.value for point in Point} or not when:
+            msg = f"{VARIABLE}: {part!r} is not point:when or point:when:unit of a known point"
+            raise ValueError(msg)
+        found.append(_Crash(Point(name), when, unit))
+    return tuple(found)
+
+
+_CRASHES = asked_for(os.environ.get(VARIABLE, ""))
+
+
+def crash_point(point: Point, epoch: int, attempt: str = "", unit: str = "") -> None:
+    """End this process at once, without any cleaning up, if that was asked for here."""
+    if _CRASHES and any(crash.meets(point, epoch, attempt, unit) for crash in _CRASHES):
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,103 @@
+"""Runs streaming pipelines on the shared session, and keeps what they put out.
+
+`jot` is the cheap way: a step that appends a line to a file, at least once. `Gathered` is the exact
+one: a sink on the driver that holds each epoch once, as a good database would.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from headrace.io import WriteToSpark
+from headrace.runner import SparkRunner, StreamResult
+from tests.spark_session import shared_session
+
+
+def streaming(*options: str, shards: int = 2) -> beam.Pipeline:
+    """A streaming pipeline that will run on the shared session."""
+    return beam.Pipeline(
+        runner=SparkRunner(spark=shared_session()),
+        options=PipelineOptions(
+            ["--streaming", f"--shards={shards}", "--progress=off", *options]
+        ),
+    )
+
+
+def checkpointed(folder: Path, *options: str, shards: int = 2) -> beam.Pipeline:
+    """A streaming pipeline whose state is kept below a folder."""
+    return streaming(
+        f"--checkpoint={folder / 'checkpoint'}", f"--state_dir={folder / 'local'}", *options,
+        shards=shards,
+    )
+
+
+def finished(pipeline: beam.Pipeline) -> StreamResult:
+    """Run a pipeline to its end."""
+    result = pipeline.run()
+    assert isinstance(result, StreamResult)
+    result.wait_until_finish()
+    return result
+
+
+class _Jot(beam.DoFn):  # type: ignore[misc]
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def process(self, element: Any) -> None:
+        line = f"{element!r}\n".encode()
+        # One write call to a file opened for appending: lines of two workers do not mix.
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            os.write(file, line)
+        finally:
+            os.close(file)
+
+
+def jot(path: Path) -> beam.PTransform:
+    """A step that writes its elements down, one line each."""
+    return beam.ParDo(_Jot(str(path)))
+
+
+def jotted(path: Path) -> list[Any]:
+    """What `jot` wrote, in the order of writing."""
+    if not path.exists():
+        return []
+    return [ast.literal_eval(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class Gathered:
+    """A sink on the driver that keeps the rows of each epoch; one that comes twice counts once."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, list[Any]] = {}
+
+    def sink(self, schema: str) -> WriteToSpark:
+        """The write that fills it."""
+
+        def take(frame: Any, epoch: int) -> None:
+            self.epochs[epoch] = [tuple(row) for row in frame.collect()]
+
+        return WriteToSpark(function=take, schema=schema)
+
+    @property
+    def rows(self) -> list[Any]:
+        """All rows, sorted."""
+        return sorted(row for rows in self.epochs.values() for row in rows)
+
+
+def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            message = f"did not come true within {seconds} s"
+            raise AssertionError(message)
+        time.sleep(0.02)
