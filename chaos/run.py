@@ -6,7 +6,9 @@ Started again on the same checkpoint it goes on, at whichever of the two it was.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import logging
+import signal
 from pathlib import Path
 
 import apache_beam as beam
@@ -28,6 +30,7 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]")
     told = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
+    faulthandler.register(signal.SIGUSR1)  # for a driver that is stuck: what its threads do
     spark = start_session(told.master)
     options = [
         f"--checkpoint={told.checkpoint}", f"--state_dir={told.state_dir}",

@@ -1,8 +1,8 @@
 """An auction house as a stream: bids in four currencies, out of order, against a falling hammer.
 
 Bids wait until the exchange rates of their minute are known, a timer lets the hammer fall on every
-auction, and what was bid and sold is summed up minute by minute. To see what it becomes, or to see
-it run, on a bounded piece of the stream or on the stream itself:
+auction, and what was bid and sold is summed up minute by minute. Any Beam runner can run it; to see
+what it becomes, and to see it run on a bounded piece of the stream or on the stream itself:
 
     headrace explain examples/auction_stream.py
     python examples/auction_stream.py --runner=headrace.SparkRunner
@@ -26,12 +26,10 @@ CATEGORIES = ("art", "books", "clocks", "dishes")
 CURRENCIES = ("CHF", "EUR", "GBP", "USD")
 START = 1_800_000_000  # a full minute
 MINUTE = 60
-SPAN = 10 * MINUTE
+SPAN = 5 * MINUTE
 AUCTIONS = 300
 #: No bid arrives later than this after it was made. The watermark of the bids relies on it.
 SECONDS_UNDERWAY = 20
-#: How long the first offer of a pane waits for others, unless its minute is over before.
-EARLY = trigger.AfterProcessingTime(1)
 
 
 class Auction(NamedTuple):
@@ -119,33 +117,29 @@ def priced(bid: Any, known: dict[int, Auction], worth: dict[str, int]) -> Offer:
 class Hammer(beam.DoFn):
     """Keeps the best offer of each auction and sells when event time passes the auction's end."""
 
-    BEST = userstate.ReadModifyWriteStateSpec("best", FastPrimitivesCoder())
-    FALLS = userstate.TimerSpec("falls", userstate.TimeDomain.WATERMARK)
+    FALL = userstate.TimerSpec("fall", userstate.TimeDomain.WATERMARK)
+    Fall = beam.DoFn.TimerParam(FALL)
+    Best = beam.DoFn.StateParam(
+        userstate.ReadModifyWriteStateSpec("best", FastPrimitivesCoder())
+    )
 
     def __init__(self) -> None:
         self.too_late = Metrics.counter("auction", "after the hammer")
 
-    def process(
-        self,
-        element: tuple[int, Offer],
-        best: Any = beam.DoFn.StateParam(BEST),
-        falls: Any = beam.DoFn.TimerParam(FALLS),
-    ) -> None:
+    def process(self, element: tuple[int, Offer], best: Any = Best, fall: Any = Fall) -> None:
         _, offer = element
         if offer.second >= offer.closes:
             self.too_late.inc()
             return
         found = best.read()
         if found is None:
-            falls.set(offer.closes)
+            fall.set(offer.closes)
         this = (offer.cents, offer.bidder, offer.category)
         if found is None or this > found:
             best.write(this)
 
-    @userstate.on_timer(FALLS)
-    def sell(
-        self, auction: int = beam.DoFn.KeyParam, best: Any = beam.DoFn.StateParam(BEST)
-    ) -> Iterator[Sale]:
+    @userstate.on_timer(FALL)
+    def sell(self, auction: int = beam.DoFn.KeyParam, best: Any = Best) -> Iterator[Sale]:
         cents, bidder, category = best.read()
         best.clear()
         yield Sale(auction, category, bidder, cents)
@@ -175,9 +169,7 @@ class Ledger(beam.DoFn):
         yield category, int(minute.start), len(sold), sum(sold), sum(found["offers"])
 
 
-def build(
-    pipeline: beam.Pipeline, bids: Any, rates: Any, early: trigger.TriggerFn = EARLY
-) -> dict[str, beam.PCollection]:
+def build(pipeline: beam.Pipeline, bids: Any, rates: Any) -> dict[str, beam.PCollection]:
     """Attach the pipeline to bids and rates in event time; gives its results by name."""
     known = pipeline | "Auctions" >> beam.Create([(a.auction, a) for a in auctions()])
     minutes = beam.WindowInto(window.FixedWindows(MINUTE))
@@ -197,7 +189,7 @@ def build(
         by_category
         | "EarlyPanes" >> beam.WindowInto(
             window.FixedWindows(MINUTE),
-            trigger=trigger.AfterWatermark(early=early),
+            trigger=trigger.AfterWatermark(early=trigger.AfterCount(1)),
             accumulation_mode=trigger.AccumulationMode.DISCARDING,
         )
         | "Volume" >> beam.CombinePerKey(sum)

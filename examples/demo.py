@@ -40,7 +40,7 @@ BAR = 30
 
 
 class Market(threading.Thread):
-    """Writes bids and rates as they arrive; ten minutes of event time in a few seconds."""
+    """Writes bids and rates as they arrive; five minutes of event time in a few seconds."""
 
     def __init__(self, folder: Path, bids: int, seconds: float) -> None:
         super().__init__(name="market", daemon=True)
@@ -277,7 +277,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--batch", action="store_true", help="run the batch pipeline instead")
     parser.add_argument("--events", type=int, default=None, help="how many bids to make")
     parser.add_argument(
-        "--seconds", type=float, default=15, help="how long the market is open (stream only)"
+        "--seconds", type=float, default=18, help="how long the market is open (stream only)"
     )
     known, rest = parser.parse_known_args(argv)
     if known.batch:
@@ -286,9 +286,9 @@ def main(argv: list[str] | None = None) -> int:
     from headrace.engine.session import start_session
 
     console = Console()
-    bids = known.events or 60_000
+    bids = known.events or 40_000
     console.print(
-        f"[bold]headrace demo[/]: {bids:,} bids, out of order, in ten minutes of event time; "
+        f"[bold]headrace demo[/]: {bids:,} bids, out of order, in five minutes of event time; "
         f"the market plays them in {known.seconds:g} s"
     )
     console.print("starting Spark inside this process ...")

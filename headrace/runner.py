@@ -22,14 +22,13 @@ from apache_beam.options.pipeline_options import (
     TypeOptions,
 )
 from apache_beam.pipeline import PipelineVisitor
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 from apache_beam.transforms import environments
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.compiler.compile import compile_pipeline
+from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
@@ -117,8 +116,9 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
         )
         parser.add_argument(
             "--state_dir", default="",
-            help="Streaming: where each machine keeps its copy of the state. Default: below the "
-            "folder for temporary files.",
+            help="Streaming: where each machine keeps its copy of the state; {executor} in it "
+            "stands for the executor, where several share a machine and must not share copies. "
+            "Default: below the folder for temporary files.",
         )
         parser.add_argument(
             "--max_bundle_seconds", type=_seconds, default=1.0,
@@ -175,7 +175,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         frames = frames or Frames()
         known = options.view_as(HeadraceOptions)
         # Before Spark starts: what cannot run is refused at no cost.
-        streaming = options.view_as(StandardOptions).streaming or _is_unbounded(proto)
+        streaming = options.view_as(StandardOptions).streaming or is_unbounded(proto)
         plan = compile_pipeline(
             proto, shards=known.shards or 1, name=_name(options), drain=self._drain,
             streaming=streaming,
@@ -205,11 +205,6 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         )
         result.start()
         return result
-
-
-def _is_unbounded(proto: Any) -> bool:
-    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
-    return any(p.is_bounded == unbounded for p in proto.components.pcollections.values())
 
 
 def _stream_options(known: Any) -> StreamOptions:

@@ -17,12 +17,12 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.metrics.metric import MetricResults
-from apache_beam.options.pipeline_options import TypeOptions
+from apache_beam.options.pipeline_options import StandardOptions, TypeOptions
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.runner import PipelineResult, PipelineState
 from apache_beam.transforms import environments
 
-from headrace.compiler.compile import compile_pipeline
+from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.errors import HeadraceError
 from headrace.plan.draw import dot, svg
 from headrace.plan.explain import explain, explain_json
@@ -92,7 +92,14 @@ def plans_of(script: Path, pipeline_args: list[str], *, shards: int) -> list[Pla
     def catch(pipeline: beam.Pipeline) -> None:
         # At once: while the script runs, its classes can be found in `__main__` to be pickled.
         try:
-            caught.append(compile_pipeline(_proto(pipeline), shards=shards, name=script.stem))
+            proto = _proto(pipeline)
+            asked = pipeline.options.view_as(StandardOptions).streaming
+            caught.append(
+                compile_pipeline(
+                    proto, shards=shards, name=script.stem,
+                    streaming=bool(asked) or is_unbounded(proto),
+                )
+            )
         except HeadraceError as e:
             caught.append(e)  # raised below: the script itself might swallow it
 

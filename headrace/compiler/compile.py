@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from headrace.compiler.analyse import analyse
 from headrace.compiler.cut_regions import cut_regions
@@ -40,6 +40,14 @@ def compile_pipeline(
     """Compile a portable pipeline for a number of shards."""
     with deep_recursion():
         return _compile(pipeline_proto, shards, name, drain, streaming)
+
+
+def is_unbounded(pipeline_proto: Any) -> bool:
+    """Whether a pipeline has a collection that never ends, and so must be streaming."""
+    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
+    return any(
+        pcoll.is_bounded == unbounded for pcoll in pipeline_proto.components.pcollections.values()
+    )
 
 
 @contextmanager

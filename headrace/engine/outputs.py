@@ -19,6 +19,7 @@ from headrace.io.columns import arrow_schema
 from headrace.io.frames import Frames
 from headrace.io.sinks import Lease, Sink
 from headrace.plan.supersteps import ChannelKind, Plan
+from headrace.state.crash_points import Point, crash_point
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ class Outputs:
                 frame, epoch, fresh=epoch == 0, writer=f"{writer}/{self._labels[index]}",
                 empty=not counts.get(index),
             )
+            crash_point(Point.BETWEEN_SINKS, epoch)
 
     def close(self) -> None:
         """Forget the rows, unless a sink still holds them."""

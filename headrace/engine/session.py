@@ -192,7 +192,7 @@ def settings_for(master: str, given: Mapping[str, str]) -> dict[str, str]:
         ("spark.executorEnv.PYTHONPATH", archive.name, os.pathsep),
     ):
         settings[name] = mark.join(part for part in (value, given.get(name)) if part)
-    # A shard's store is on the executor that had it last; else Spark sends tasks where most rows are.
+    # A shard's store is on the executor that had it last; Spark sends tasks where most rows are.
     if "spark.shuffle.reduceLocality.enabled" not in given:
         settings["spark.shuffle.reduceLocality.enabled"] = "false"
     host = re.match(r"spark://([^:/,]+)", master)

@@ -10,6 +10,8 @@ The commit of an epoch, with a crash test for each gap:
 3. The sinks take the epoch's rows, under its number.
 4. The manifest is created. This is the commit.
 5. `foreachBatch` returns and Spark logs its own commit.
+The gaps are the points of `headrace.state.crash_points`: `HEADRACE_CRASH=after_manifest:7` ends the
+driver between steps 4 and 5 of epoch 7, `tests/chaos/test_crash_points.py` does so for each.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from headrace.plan.ids import StageId
 from headrace.plan.scripts import ScriptStep, StepKind, script_ref
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
+from headrace.state.crash_points import Point, crash_point
 from headrace.worker.entry import (
     LOG_NUMBER,
     REPORT_CHANNEL,
@@ -397,6 +400,7 @@ class Stream:
             except Exception as error:
                 if self._failure is None and "headrace: the run is ending" not in str(error):
                     _LOG.debug("the query of %s ended with %s", name, error)
+        crash_point(Point.AFTER_RETURN, self._number() - 1)
 
     # -- one epoch
 
@@ -422,6 +426,7 @@ class Stream:
                     )
                     return
                 except WorkerLostError:
+                    crash_point(Point.WORKER_LOST, self._number())
                     if not left or self._told_to_stop:
                         raise
                     _LOG.warning(
@@ -477,6 +482,7 @@ class Stream:
             self._group, f"headrace: {self._plan.name}: epoch {epoch.number}",
             interruptOnCancel=False,
         )
+        crash_point(Point.BEFORE_TASKS, epoch.number, attempt)
         try:
             rows = launch_epoch(
                 self._tasks, session, epoch, self._plan.shards, frame, whole, self._sticky
@@ -488,6 +494,7 @@ class Stream:
             for report in reports:
                 for channel, count in report.outputs.items():
                     counts[channel] += count
+            crash_point(Point.BEFORE_SINKS, epoch.number, attempt)
             self._outputs.deliver_epoch(epoch.number, self._writer, counts)
         except Exception as error:
             found = translate(error)
@@ -576,7 +583,16 @@ class Stream:
             metrics=dump(self._infos),
             batches=batches,
         )
-        self._checkpoint.commit(manifest)
+        crash_point(Point.AFTER_SINKS, epoch.number, epoch.attempt)
+        try:
+            self._checkpoint.commit(manifest)
+        except OSError as error:
+            msg = (
+                f"the manifest of epoch {epoch.number} cannot be written: {error}. The epoch "
+                "before is whole; make room or mend the folder, and start the pipeline again"
+            )
+            raise CheckpointError(msg) from error
+        crash_point(Point.AFTER_MANIFEST, epoch.number, epoch.attempt)
         self._clocks, self._read, self._batches = clocks, read, batches
         self._watermarks, self._wakeup = watermarks, wakeup
         self._drained = drain or self._drained

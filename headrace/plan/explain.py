@@ -112,7 +112,8 @@ def explain(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    yield f"plan {plan.name}: {plan.shards} shards, {len(plan.supersteps)} supersteps"
+    kind = ", streaming" if plan.streaming else ""
+    yield f"plan {plan.name}: {plan.shards} shards, {len(plan.supersteps)} supersteps{kind}"
     yield f"fingerprint {plan.fingerprint}"
     names = stage_names(plan)
     by_id = {o.operator_id: o for o in plan.operators}
@@ -173,6 +174,7 @@ def explain_json(plan: Plan) -> str:
     content = {
         "name": plan.name,
         "shards": plan.shards,
+        "streaming": plan.streaming,
         "fingerprint": plan.fingerprint,
         "supersteps": [
             {

@@ -38,9 +38,11 @@ class Residuals:
         self._store = store
         self._fresh = []
 
-    def add(self, transform_id: str, application: Any, now: int) -> None:
-        """Take what Beam calls a delayed bundle application."""
-        delay = application.requested_time_delay.ToMicroseconds()
+    def add(
+        self, transform_id: str, application: Any, now: int, *, at_once: bool = False
+    ) -> None:
+        """Take what Beam calls a delayed bundle application; `at_once`: without its delay."""
+        delay = 0 if at_once else application.requested_time_delay.ToMicroseconds()
         marks = [
             mark.ToMicroseconds() for mark in application.application.output_watermarks.values()
         ]

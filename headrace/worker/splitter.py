@@ -6,10 +6,13 @@ itself goes on to the end of what it was left with.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+_LOG = logging.getLogger(__name__)
 
 #: After the first try, how often it is tried again: a DoFn may refuse, or begin another element.
 RETRY_SECONDS = 0.05
@@ -30,16 +33,22 @@ def splitting(
         yield
         return
     done = threading.Event()
+    failures: list[Exception] = []
 
     def watch() -> None:
         wait = seconds
         while not done.wait(wait):
             wait = RETRY_SECONDS
             for transform_id, op in ops:
-                split = op.try_split(0.0)
-                if split:
-                    for _, residual in split[1]:
-                        take(transform_id, residual)
+                try:
+                    split = op.try_split(0.0)
+                    if split:
+                        for _, residual in split[1]:
+                            take(transform_id, residual)
+                except Exception as failure:  # noqa: BLE001 (raised again where the DoFn runs)
+                    _LOG.exception("%s cannot be split: it runs until it returns", transform_id)
+                    failures.append(failure)
+                    return
 
     thread = threading.Thread(target=watch, name="headrace-splitter", daemon=True)
     thread.start()
@@ -48,3 +57,5 @@ def splitting(
     finally:
         done.set()
         thread.join()
+    if failures:
+        raise failures[0]

@@ -12,6 +12,7 @@ import marshal
 import os
 import socket
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,11 +25,12 @@ from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.errors import TransportError
+from headrace.errors import StateError, TransportError
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.clocks import MIN_TIME as BEGINNING
 from headrace.plan.supersteps import ChannelKind, SideInput, Stage
 from headrace.state.chain import Chain
+from headrace.state.crash_points import Point, crash_point
 from headrace.state.layout import PLACES
 from headrace.state.lmdb_store import open_unit
 from headrace.state.unit import Unit
@@ -247,11 +249,18 @@ class StreamShard(ShardRun):
         if self._keeps_state:
             unit = f"{here}-{shard}"
             former = epoch.former.get(here, ()) if unit not in epoch.chains else ()
-            self._unit = open_unit(
-                Path(epoch.local), epoch.files, unit, epoch.chains.get(unit, Chain()),
-                from_chains=former,
-                shard=shard, shards=self._task.shards,
-            )
+            local = Path(epoch.local.replace("{executor}", _executor()))
+            try:
+                self._unit = open_unit(
+                    local, epoch.files, unit, epoch.chains.get(unit, Chain()),
+                    from_chains=former, shard=shard, shards=self._task.shards,
+                )
+            except OSError as error:
+                msg = (
+                    f"the local copy of state in {local} cannot be used: {error}. Nothing is lost: "
+                    "make room or mend the folder (--state_dir), and start the pipeline again"
+                )
+                raise StateError(msg) from error
         for stage in self._streams():
             stage.attach(self._unit, epoch.now, epoch.bundle_seconds, epoch.drain)
         if self._unit is None:
@@ -361,7 +370,10 @@ class StreamShard(ShardRun):
             for part in (self._cells, *self._sides.values(), *groupers, *self._streams()):
                 part.flush()
             stem = f"{epoch.number:08d}-{epoch.incarnation}-{uuid.uuid4().hex[:12]}"
+            unit = f"{here}-{shard}"
+            crash_point(Point.BEFORE_SEAL, epoch.number, epoch.attempt, unit)
             chain = self._unit.seal(stem)
+            crash_point(Point.AFTER_SEAL, epoch.number, epoch.attempt, unit)
             rows, size = self._unit.rows_held(), self._unit.bytes_held()
         kept = self._keep_finalisers(epoch)
         self._send_pulses(marks)
@@ -522,6 +534,12 @@ def _scripted(value: Any, micros: int) -> Any:
     if isinstance(value, WindowedValueHolder):
         return value.windowed_value
     return GlobalWindows.windowed_value(value, Timestamp(micros=micros))
+
+
+def _executor() -> str:
+    """Name the executor that this process works for, by the folders Spark gave it."""
+    folders = os.environ.get("SPARK_EXECUTOR_DIRS", "")
+    return f"executor-{zlib.crc32(folders.encode()):08x}"
 
 
 def _nobody_waits(window: bytes) -> bool:

@@ -11,7 +11,10 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.common import DoFnSignature
 
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.supersteps import Stage
@@ -48,6 +51,7 @@ class StreamStage(StageRun):
             if transforms[transform_id].spec.urn == _PROCESS_SIZED
         ]
         self._residuals_kept = Residuals(number) if self._splittable else None
+        self._providers: dict[str, Any] = {}  # of restrictions, by transform; for a drain
         self._cells = cells
         self.pending: Any = None  # a PendingGraph, if the stage begins with side inputs
         self.lateness = 0  # how long elements may come after the end of their windows
@@ -118,7 +122,7 @@ class StreamStage(StageRun):
             self._ops[transform_id], residual
         )
         assert self._residuals_kept is not None
-        self._residuals_kept.add(transform_id, application, self._now)
+        self._residuals_kept.add(transform_id, application, self._now, at_once=self._drain)
 
     def _keep_residuals(self) -> None:
         assert self._context is not None
@@ -137,8 +141,6 @@ class StreamStage(StageRun):
             while self._timers.families and self._fire(watermark, now):
                 pass
             self._end()
-            if self._residuals_kept is not None and self._drain:
-                self._residuals_kept.take_all()
             for writer in self._writers:
                 writer.flush()
         expire(watermark)
@@ -165,18 +167,39 @@ class StreamStage(StageRun):
     def _go_on(self) -> None:
         """Run the rests that are due; again while they ask for no delay and there is time."""
         assert self._residuals_kept is not None
+        rests = self._residuals_kept
         until = time.monotonic() + self._bundle_seconds
-        while due := self._residuals_kept.take_due(self._now):
+        while due := rests.take_all() if self._drain else rests.take_due(self._now):
             self._begin()
             for rest in due:
                 op = self._ops[rest.transform_id]
                 element = op.input_info.main_input_coder.get_impl().decode_nested(rest.element)
+                if self._drain:
+                    element = self._truncated(rest.transform_id, element)
+                    if element is None:
+                        continue
                 left = max(0.01, until - time.monotonic())
                 with splitting(self._splittable, left, self._split_off):
                     op.process(element)
             self._end()
             if time.monotonic() >= until:
                 break
+
+    def _truncated(self, transform_id: str, element: Any) -> Any | None:
+        """Ask the DoFn what of a rest is still to be done when the pipeline is to end."""
+        provider = self._providers.get(transform_id)
+        if provider is None:
+            proto = self._processor.process_bundle_descriptor.transforms[transform_id]
+            payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+            fn = pickler.loads(payload.do_fn.payload)[0]
+            provider = DoFnSignature(fn).get_restriction_provider()
+            self._providers[transform_id] = provider
+        (value, (restriction, estimator)), _ = element.value
+        left = provider.truncate(value, restriction)
+        if not left:
+            return None
+        size = provider.restriction_size(value, left)
+        return element.with_value(((value, (left, estimator)), size))
 
     def drop_timers(self, owners: Collection[bytes]) -> None:
         """Forget the timers of keys and windows whose state has expired."""

@@ -32,7 +32,7 @@ _TOMBSTONE: str = trigger.GeneralTriggerDriver.TOMBSTONE.tag
 #: A window whose values were read anyway, from more rows than this, has them put into one.
 _MANY_ROWS = 8
 _MARSHAL_VERSION = 2
-_EVENT, _CLOCK = TimeDomain.WATERMARK, TimeDomain.REAL_TIME
+_EVENT = TimeDomain.WATERMARK
 
 
 class Indexed(NamedTuple):
@@ -242,7 +242,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
                 if known is None:
                     self.windows[target] = Known(merge_result, moved)
                 else:
-                    known.ids = moved
+                    known.ids += moved
 
     def is_finished(self, window: Any) -> bool:
         """Whether the window's trigger will never fire again."""
@@ -294,11 +294,13 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         events = [self._shelf.expiry(known.window) for known in self.windows.values()]
         clocks: list[int] = []
         holds: list[int] = []
-        for cell in self._cells.values():
-            if cell.hold is not None:
-                holds.append(cell.hold)
-            for (_, domain), moment in cell.timers.items():
-                (events if domain == _EVENT else clocks).append(moment)
+        for known in self.windows.values():
+            for ident in known.ids:
+                cell = self._cells[ident]
+                if cell.hold is not None:
+                    holds.append(cell.hold)
+                for (_, domain), moment in cell.timers.items():
+                    (events if domain == _EVENT else clocks).append(moment)
         return Indexed(
             min(events, default=None), min(clocks, default=None), min(holds, default=None)
         )

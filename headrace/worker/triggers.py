@@ -13,7 +13,6 @@ from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import StateError
@@ -158,7 +157,7 @@ class TriggeredGroups(StreamGrouper):
             if span[1] < limit:
                 self.dropped += sum(map(len, table.values()))
                 continue
-            window = IntervalWindow(Timestamp(micros=span[0]), Timestamp(micros=span[1]))
+            (window,) = intake.pane(span).windows
             for found, values in table.items():
                 key = intake.real_key(found)
                 record = self._record(intake.key_bytes(found), key, window)

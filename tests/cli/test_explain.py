@@ -119,10 +119,21 @@ def test_what_cannot_run_is_refused_by_name(capsys, tmp_path) -> None:
         "import apache_beam as beam\n"
         "from apache_beam.testing.test_stream import TestStream\n"
         "with beam.Pipeline() as p:\n"
-        "    p | TestStream().add_elements([1])\n"
+        "    p | TestStream(endpoint='localhost:1')\n"
     )
     assert main(["explain", str(path)]) == 1
     assert "TestStream (beam:transform:teststream:v1)" in capsys.readouterr().err
+
+
+def test_an_unbounded_collection_makes_the_plan_a_streaming_one(capsys, tmp_path) -> None:
+    path = tmp_path / "stream.py"
+    path.write_text(
+        "import apache_beam as beam\n"
+        "from apache_beam.testing.test_stream import TestStream\n"
+        "with beam.Pipeline() as p:\n"
+        "    p | TestStream().add_elements([1])\n"
+    )
+    assert explained(capsys, path).startswith("plan stream: 4 shards, 1 supersteps, streaming\n")
 
 
 def test_pipelines_run_again_after_explain(capsys, script) -> None:

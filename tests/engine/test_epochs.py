@@ -55,6 +55,7 @@ EXAMPLES: dict[str, tuple[Situation, Action]] = {
         replace(QUIET, listening=0, ended=True, wakeup=200), Action.WAIT,
     ),
     "a rest holds the watermark": (replace(QUIET, listening=0, wakeup=99), Action.TICK),
+    "something holds the watermark for ever": (replace(QUIET, listening=0), Action.STUCK),
 }
 
 
@@ -97,7 +98,7 @@ def test_a_run_begins_once_and_drains_once(s: Situation) -> None:
 @given(situations)
 def test_a_drained_run_takes_nothing_more(s: Situation) -> None:
     assert next_action(replace(s, begun=True, drained=True, told_to_stop=False)) in (
-        Action.FINISH, Action.TICK, Action.WAIT,
+        Action.FINISH, Action.TICK, Action.WAIT, Action.STUCK,
     )
 
 
@@ -113,6 +114,19 @@ def test_no_run_waits_while_something_is_due(s: Situation) -> None:
     if next_action(s) is Action.WAIT:
         assert s.wakeup is None or s.wakeup > s.now
         assert s.drained or not (s.unread or s.steps or s.told_to_drain)
+
+
+@given(situations)
+def test_no_run_waits_for_nothing(s: Situation) -> None:
+    """Only a clock that will come to a wakeup, or a source, can end a wait."""
+    if next_action(s) is Action.WAIT:
+        assert s.wakeup is not None or s.listening
+
+
+@given(situations)
+def test_a_run_that_has_ended_is_not_stuck(s: Situation) -> None:
+    if next_action(s) is Action.STUCK:
+        assert not s.ended and s.wakeup is None
 
 
 @given(situations)

@@ -345,3 +345,23 @@ def test_late_elements_that_wait_do_not_hold_the_watermark_back() -> None:
     (out,) = stream.epoch(at(windowing, 3, 4), 50 * SECOND)
     assert told([out]) == [("k", [2, 3, 4], "LATE", False)]
     assert out.timestamp.micros == 10 * SECOND - 1
+
+
+def test_the_default_windowing_may_take_the_general_path_too() -> None:
+    windowing = core.Windowing(window.GlobalWindows())
+    stream = Stream(windowing, general=True)
+    stream.epoch(at(windowing, 1), 0)
+    stream.epoch(at(windowing, 2), 5 * SECOND)
+    assert told(stream.epoch(at(windowing, 3), MAX)) == [("k", [1, 2, 3], "ON_TIME", False)]
+    assert stream.store.rows == {}
+
+
+def test_a_hold_that_moves_away_from_the_end_of_its_window_is_indexed_at_once() -> None:
+    windowing = core.Windowing(
+        window.Sessions(10), timestamp_combiner=window.TimestampCombiner.OUTPUT_AT_LATEST
+    )
+    stream = Stream(windowing)
+    stream.epoch(at(windowing, 0), 0)
+    assert stream.hold == 0
+    stream.epoch(at(windowing, 4), 3 * SECOND)
+    assert stream.hold == 4 * SECOND

@@ -1,0 +1,112 @@
+"""The command line: which cases, how large, how often; prints tables, saves if asked to.
+
+Ends with 0 when all is well, 1 when a bar was missed, 2 when an answer was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import number
+from benchmarks.streaming.bed import Bed
+from benchmarks.streaming.figures import Outcome, exit_code
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CASES = ("epoch", "throughput", "restore", "pending")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the arguments."""
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.streaming", description="Measure streaming on headrace."
+    )
+    made.add_argument("case", nargs="*", metavar="CASE",
+                      help=f"one or more of {', '.join(CASES)}; all if none is given")
+    made.add_argument("--rounds", type=number, default=3, metavar="N",
+                      help="how often each variant is run, in turns. Default: 3")
+    made.add_argument("--epochs", type=number, default=40, metavar="N",
+                      help="epoch: epochs of each run. Default: 40")
+    made.add_argument("--rows", type=number, default=1_000_000, metavar="N",
+                      help="throughput: rows, as 200K or 1M. Default: 1M")
+    made.add_argument("--keys", type=number, default=1_000_000, metavar="N",
+                      help="restore: keys of state. Default: 1M")
+    made.add_argument("--scale", type=float, default=1.0, metavar="X",
+                      help="pending: share of 100 K, 300 K and 1 M elements. Default: 1")
+    made.add_argument("--cores", type=number, default=2, metavar="N",
+                      help="Spark's cores and headrace's shards. Default: 2")
+    made.add_argument("--save", action="store_true",
+                      help="write results/DATE-streaming.json with all samples")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line asks."""
+    made = parser()
+    args = made.parse_args(arguments)
+    unknown = [case for case in args.case if case not in CASES]
+    if unknown:
+        made.error(f"no case {unknown[0]!r}; there are {', '.join(CASES)}")
+    logging.getLogger().setLevel(logging.ERROR)  # Beam warns about packages no case needs
+    # Workers must find this package wherever the command was given.
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    outcomes = _measure_all(args, args.case or CASES)
+    if args.save:
+        from benchmarks.streaming.report import record, save
+
+        settings = {name: value for name, value in vars(args).items() if name != "save"}
+        today = datetime.datetime.now(tz=datetime.timezone.utc).date()
+        print(f"saved as {save(record(outcomes, settings, today), ROOT / 'results')}")
+    return exit_code(outcomes)
+
+
+def _measure_all(args: argparse.Namespace, cases: Sequence[str]) -> list[Outcome]:
+    from benchmarks.streaming.report import show
+
+    spark = session(args.cores) if set(cases) - {"pending"} else None
+    bed = Bed(
+        spark=spark, cores=args.cores, say=lambda line: print(line, file=sys.stderr, flush=True)
+    )
+    outcomes: list[Outcome] = []
+    try:
+        for case in cases:
+            outcomes.append(_measures(args)[case](bed))
+    finally:
+        if outcomes:  # an interrupted run still shows what it has
+            show(outcomes)
+        if spark is not None:
+            spark.stop()
+    return outcomes
+
+
+def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], Outcome]]:
+    from benchmarks.streaming import epoch, pending, restore, throughput
+
+    rounds = args.rounds
+    return {
+        "epoch": lambda bed: epoch.measure(bed, epochs=args.epochs, rounds=rounds),
+        "throughput": lambda bed: throughput.measure(bed, rows=args.rows, rounds=rounds),
+        "restore": lambda bed: restore.measure(bed, keys=args.keys, rounds=rounds),
+        "pending": lambda bed: pending.measure(bed, scale=args.scale, rounds=rounds),
+    }
+
+
+def session(cores: int) -> Any:
+    """Start Spark as headrace does; both sides use it."""
+    from headrace.engine.session import start_session
+
+    spark = start_session(f"local[{cores}]")
+    spark.conf.set("spark.sql.shuffle.partitions", str(cores))
+    spark.sparkContext.setLogLevel("OFF")  # queries are stopped in mid-flight, and Spark says so
+    return spark
+
+
+if __name__ == "__main__":
+    sys.exit(main())

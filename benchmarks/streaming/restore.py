@@ -1,0 +1,108 @@
+"""How long a restart takes when the local state is gone: 1 M keys come back from the checkpoint.
+
+Each round restarts twice, with the local copy kept and with it wiped; restoring is the difference.
+The driver and its workers stay, so that no import is measured.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.streaming import pipelines
+from benchmarks.streaming.bed import Bed, answer_of, load, wait_for
+from benchmarks.streaming.data import START_SECONDS, stream, write_file
+from benchmarks.streaming.figures import Bar, Line, Outcome
+
+BAR_SECONDS = 20.0
+FILES = 10
+#: Rows that a restart reads, each with a key that is there already.
+TOUCHED = 100
+
+
+def _write(folder: Path, number: int, first: int, last: int) -> None:
+    keys = np.arange(first, last, dtype=np.int64)
+    at = np.full(len(keys), (START_SECONDS + number) * 1_000_000, dtype=np.int64)
+    write_file(folder, number, {"key": keys, "value": keys, "bucket": keys * 0, "at": at})
+
+
+def _start(bed: Bed, folder: Path, *flags: str) -> Any:
+    pipeline = bed.pipeline(folder, *flags)
+    pipelines.remember(pipeline, stream(bed.spark, folder / "rows", 1))
+    return pipeline.run()
+
+
+def restart(bed: Bed, folder: Path, number: int) -> tuple[float, Any]:
+    """Bring one more file; give the seconds until its epoch is committed, and the standing."""
+    _write(folder / "rows", number, 0, TOUCHED)
+    start = time.perf_counter()
+    result = _start(bed, folder)
+    first = result.standing.epoch
+
+    def committed() -> bool:
+        if result.state != "RUNNING":
+            result.wait_until_finish()
+        return result.standing.openings > 0 and result.standing.epoch > max(first, 0)
+
+    try:
+        wait_for(committed, "the first epoch after a restart")
+        seconds = time.perf_counter() - start
+        standing = result.standing
+    finally:
+        result.cancel()
+    return seconds, standing
+
+
+def measure(bed: Bed, *, keys: int = 1_000_000, rounds: int = 3) -> Outcome:
+    """Fill the state once, then restart again and again."""
+    before = load()
+    kept: list[float] = []
+    wiped: list[float] = []
+    wrong: list[str] = []
+    with bed.folder() as folder:
+        for n in range(FILES):
+            _write(folder / "rows", n, keys * n // FILES, keys * (n + 1) // FILES)
+        start = time.perf_counter()
+        result = _start(bed, folder, "--available_now")
+        result.wait_until_finish()
+        filling = time.perf_counter() - start
+        bed.say(f"restore: {keys} keys filled in {filling:.1f} s")
+        told = answer_of(result).get("rows", 0)
+        if told != keys or result.standing.state_rows < keys:
+            wrong.append(f"restore: {told} rows, {result.standing.state_rows} of state, not {keys}")
+        size = sum(f.stat().st_size for f in (folder / "checkpoint").rglob("*") if f.is_file())
+        number = FILES
+        for turn in range(rounds):
+            for wipe, seconds_of in ((False, kept), (True, wiped)):
+                if wipe:
+                    shutil.rmtree(folder / "local")
+                seconds, standing = restart(bed, folder, number)
+                number += 1
+                seconds_of.append(seconds)
+                if (standing.restores > 0) != wipe or standing.state_rows < keys:
+                    wrong.append(
+                        f"restore: {standing.restores} shards restored (wiped: {wipe}), "
+                        f"{standing.state_rows} rows of state"
+                    )
+                word = "wiped" if wipe else "kept"
+                bed.say(f"restore, round {turn + 1}: local state {word}: {seconds:.2f} s")
+    restoring = tuple(max(0.0, w - k) for w, k in zip(wiped, kept, strict=True))
+    lines = (
+        Line(name="local state kept", unit="s to the first commit", samples=tuple(kept)),
+        Line(
+            name="local state wiped", unit="s to the first commit", samples=tuple(wiped),
+            details={"checkpoint MB": size / 1e6},
+        ),
+        Line(name="restoring (difference)", unit="s", samples=restoring),
+    )
+    bar = Bar(
+        what="seconds for restoring", value=lines[2].median, limit=BAR_SECONDS, at_most=True
+    )
+    return Outcome(
+        case="restore", what=f"restart with {keys:,} keys of state, {bed.cores} shards",
+        lines=lines, bars=(bar,), wrong=tuple(wrong), load=(before, load()),
+    )

@@ -1,0 +1,83 @@
+"""Says from the files of a dead run how far it had come in the commit of its last epoch.
+
+Reads what the steps of the protocol leave behind: Spark's logs, change logs, the sinks' folders,
+manifests. Knows the protocol, and nothing of who killed the run or why.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+
+class Phase(Enum):
+    """How far a run had come; the steps are those of `headrace.engine.stream`."""
+
+    STARTING = "starting"  # it had not claimed the checkpoint
+    BETWEEN = "between two epochs"  # nothing of the next epoch is to be seen
+    OFFSETS = "offsets logged, nothing sealed"  # after step 1
+    SEALING = "change logs written, no sink has rows"  # in or after step 2
+    SINKS = "a sink has rows, no manifest"  # in or after step 3
+    COMMITTED = "manifest written, Spark has not logged it"  # after step 4
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a checkpoint says of itself."""
+
+    epoch: int  # the last one that counts; -1: none does
+    incarnation: int  # the last driver that claimed it; 0: none did
+    batches: tuple[int, ...]  # Spark's last batch of each source that counts
+
+
+def standing(checkpoint: Path) -> Standing:
+    """Read the newest manifest and the number of the newest driver."""
+    manifests = _numbers(checkpoint / "manifests")
+    incarnation = max(_numbers(checkpoint / "incarnations"), default=0)
+    if not manifests:
+        return Standing(-1, incarnation, ())
+    # One that is read while it is swept away is no longer the newest.
+    newest = checkpoint / "manifests" / f"{max(manifests):08d}"
+    told = json.loads(newest.read_bytes().splitlines()[0])
+    batches = told["batches"]
+    return Standing(told["epoch"], incarnation, tuple(batches[name] for name in sorted(batches)))
+
+
+def phase_of(checkpoint: Path, output: Path, *, claimed_before: int, since: float) -> Phase:
+    """Give the phase in which a run died.
+
+    Args:
+        checkpoint: its checkpoint.
+        output: the folder of its sinks.
+        claimed_before: the newest incarnation before it was started.
+        since: when it was started; what is older was left by those before it.
+    """
+    found = standing(checkpoint)
+    if found.incarnation == claimed_before:
+        return Phase.STARTING
+    following = found.epoch + 1
+    if any(
+        _changed(folder) >= since for folder in output.glob(f"*/epoch={following:08d}")
+    ):
+        return Phase.SINKS
+    if any((checkpoint / "state").glob(f"*/{following:08d}-{found.incarnation}-*")):
+        return Phase.SEALING
+    sources = sorted((checkpoint / "spark").glob("*"))
+    logged = [max(_numbers(source / "commits"), default=-1) for source in sources]
+    offered = [max(_numbers(source / "offsets"), default=-1) for source in sources]
+    counted = dict(enumerate(found.batches))
+    if any(counted.get(number, -1) > last for number, last in enumerate(logged)):
+        return Phase.COMMITTED
+    if any(new > last for new, last in zip(offered, logged, strict=True)):
+        return Phase.OFFSETS
+    return Phase.BETWEEN
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
+
+
+def _changed(folder: Path) -> float:
+    return max((path.stat().st_mtime for path in (folder, *folder.iterdir())), default=0.0)

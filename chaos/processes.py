@@ -1,0 +1,182 @@
+"""Starts the driver that is killed, and kills it: all of it, its Python alone, or one worker.
+
+Touches only processes that descend from a driver started here; they are found by the tree of
+processes at the moment of the kill.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+#: What Spark's daemon of Python workers is called; the workers are forked from it.
+DAEMON = "headrace.worker.daemon"
+#: A JVM whose driver is gone ends by itself, usually at once.
+LINGER_SECONDS = 30.0
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """The folders of one run."""
+
+    source: Path
+    folder: Path
+
+    @property
+    def output(self) -> Path:
+        """Where the rows go."""
+        return self.folder / "out"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the run is resumed from."""
+        return self.folder / "checkpoint"
+
+    @property
+    def state(self) -> Path:
+        """Where the stores are, which may be lost at any time."""
+        return self.folder / "state"
+
+    @property
+    def log(self) -> Path:
+        """What the drivers said, one after the other."""
+        return self.folder / "driver.log"
+
+
+class Driver:
+    """A driver, from its start to its end."""
+
+    def __init__(
+        self, home: Home, *, shards: int, crash: str = "", master: str = "local[2]"
+    ) -> None:
+        scratch = home.folder / "scratch"  # a killed JVM leaves its temporary files
+        scratch.mkdir(parents=True, exist_ok=True)
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            **os.environ,
+            "HEADRACE_CRASH": crash,
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts sooner
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "SPARK_LOCAL_DIRS": str(scratch),
+            "TMPDIR": str(scratch),
+        }
+        command = [
+            sys.executable, "-m", "chaos.run", "--input", str(home.source),
+            "--output", str(home.output), "--checkpoint", str(home.checkpoint),
+            "--state_dir", str(home.state), "--shards", str(shards), "--master", master,
+        ]
+        self.started = time.time()
+        with home.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=home.folder, env=environment, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            )
+        self._home = home
+
+    @property
+    def ended(self) -> int | None:
+        """How the driver ended; None: it runs."""
+        return self._process.poll()
+
+    def wait(self, seconds: float) -> int:
+        """Wait for the end, and for that of all its children; give how it ended."""
+        deadline = time.monotonic() + seconds
+        known: set[int] = set()
+        while self._process.poll() is None:
+            if time.monotonic() > deadline:
+                self.tell_stacks()
+                self.kill_all()
+                msg = f"the driver did not end within {seconds:.0f} s; see {self._home.log}"
+                raise TimeoutError(msg)
+            known |= descendants(self._process.pid)
+            time.sleep(4 * POLL_SECONDS)
+        end(known)
+        return self._process.returncode
+
+    def tell_stacks(self) -> None:
+        """Have the driver write what its threads do to the log."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)
+            time.sleep(1)
+
+    def kill_all(self) -> None:
+        """Kill driver, JVM and workers, as a machine that crashes does."""
+        children = descendants(self._process.pid)
+        self._process.kill()
+        end(children, linger=0)
+        self._process.wait()
+
+    def kill_driver(self) -> None:
+        """Kill the driver's Python; JVM and workers find out, and end a little later."""
+        children = descendants(self._process.pid)
+        self._process.kill()
+        self._process.wait()
+        end(children)
+
+    def kill_worker(self, drawn: random.Random) -> bool:
+        """Kill one Python worker; say whether there was one."""
+        workers = sorted(self._workers())
+        if not workers:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(drawn.choice(workers), signal.SIGKILL)
+        return True
+
+    def _workers(self) -> set[int]:
+        table = _table()
+        ours = _below(self._process.pid, table)
+        daemons = {
+            pid for pid in ours
+            if DAEMON in table[pid][1] and DAEMON not in table.get(table[pid][0], (0, ""))[1]
+        }
+        return {pid for pid in ours if table[pid][0] in daemons}
+
+
+def descendants(pid: int) -> set[int]:
+    """Give the ids of all processes below one."""
+    return _below(pid, _table())
+
+
+def end(pids: Iterable[int], linger: float = LINGER_SECONDS) -> None:
+    """See that processes end: let them do so by themselves for a while, then kill them."""
+    left = set(pids)
+    deadline = time.monotonic() + linger
+    while left := left & set(_table()):
+        if time.monotonic() >= deadline:
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL_SECONDS)
+
+
+def _table() -> dict[int, tuple[int, str]]:
+    """Give for each process its parent and its command; the dead that nobody buried are none."""
+    told = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True
+    )
+    found = {}
+    for line in told.stdout.splitlines():
+        pid, parent, state, *args = line.split(None, 3)
+        if not state.startswith("Z"):
+            found[int(pid)] = (int(parent), args[0] if args else "")
+    return found
+
+
+def _below(pid: int, table: dict[int, tuple[int, str]]) -> set[int]:
+    found: set[int] = set()
+    edge = {pid}
+    while edge:
+        edge = {child for child, (parent, _) in table.items() if parent in edge} - found
+        found |= edge
+    return found

@@ -1,0 +1,165 @@
+"""Times that no sane source brings: late, far ahead, going back, missing; and clocks that jump."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam import coders
+from apache_beam.testing import test_stream
+from apache_beam.transforms import window
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.engine import clock
+from headrace.errors import ColumnTypeError
+from headrace.io import BoundedOutOfOrderness, ReadFromSpark
+from headrace.runner import StreamResult
+from tests.streaming.harness import (
+    Gathered,
+    Inbox,
+    checkpointed,
+    finished,
+    jot,
+    jotted,
+    streaming,
+)
+
+spark = pytest.mark.spark
+pytestmark = [pytest.mark.timeout(60, func_only=True)]
+
+EVENTS = "key string, at long, value long"
+
+
+def sums(
+    folder: Path, inbox: Inbox, gathered: Gathered, *, seconds: int = 10, **read: Any
+) -> StreamResult:
+    """Sum the rows that are there by key and window; each file is an epoch."""
+    p = checkpointed(folder, "--available_now", shards=1)
+    (
+        p
+        | "Read" >> ReadFromSpark(inbox.frame(EVENTS), **read)
+        | "Pair" >> beam.Map(lambda r: (r.key, r.value)).with_output_types(tuple[str, int])
+        | "Window" >> beam.WindowInto(window.FixedWindows(seconds))
+        | "Sum" >> beam.CombinePerKey(sum)
+        | "Gather" >> gathered.sink("key string, total bigint")
+    )
+    return finished(p)
+
+
+def row(value: int, at: int | None = 0) -> dict[str, Any]:
+    return {"key": "k", "at": at, "value": value}
+
+
+def least_mark(result: StreamResult) -> int:
+    return min(out.micros for _, out in result.watermarks().values()) // 1_000_000
+
+
+@spark
+def test_a_source_whose_times_go_back_keeps_its_watermark_and_loses_only_what_is_late(
+    tmp_path: Path,
+) -> None:
+    inbox, gathered = Inbox(tmp_path / "in"), Gathered()
+    inbox.put(row(1, at=5))
+    inbox.put(row(2, at=25))
+    first = sums(tmp_path, inbox, gathered, timestamp="at")
+    assert gathered.rows == [("k", 1)]
+    assert least_mark(first) == 25
+    inbox.put(row(4, at=3), row(8, at=26))  # the 4 is late, the 8 is not
+    inbox.put(row(16, at=22))  # behind the watermark, but its window is still open
+    second = sums(tmp_path, inbox, gathered, timestamp="at")
+    assert gathered.rows == [("k", 1)]
+    assert least_mark(second) == 26
+    assert second.standing.elements_late == 1
+    inbox.put(row(32, at=40))
+    sums(tmp_path, inbox, gathered, timestamp="at")
+    assert gathered.rows == [("k", 1), ("k", 26)]
+
+
+@spark
+def test_a_row_from_the_far_future_moves_no_watermark_where_a_limit_is_set(
+    tmp_path: Path,
+) -> None:
+    """Without the limit, the one wrong clock would make every other row late."""
+    inbox, gathered = Inbox(tmp_path / "in"), Gathered()
+    inbox.put(row(1, at=5), row(2, at=9_000_000_000_000))
+    inbox.put(row(4, at=6), row(8, at=30))
+    policy = BoundedOutOfOrderness(0, max_ahead=3600)
+    result = sums(tmp_path, inbox, gathered, timestamp="at", watermark=policy)
+    assert gathered.rows == [("k", 5)]
+    assert result.standing.elements_late == 0
+    assert least_mark(result) == 30
+
+
+@spark
+def test_a_row_without_a_time_fails_with_the_column_and_the_remedy(tmp_path: Path) -> None:
+    inbox, gathered = Inbox(tmp_path / "in"), Gathered()
+    inbox.put(row(1, at=5), row(2, at=None))
+    with pytest.raises(ColumnTypeError, match="column 'at'") as failure:
+        sums(tmp_path, inbox, gathered, timestamp="at")
+    assert "df.where" in str(failure.value)
+    assert gathered.rows == []
+
+
+@spark
+def test_elements_at_both_ends_of_time_come_out(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    stream = (
+        test_stream.TestStream(coder=coders.FastPrimitivesCoder())
+        .add_elements([
+            window.TimestampedValue(("first", 1), MIN_TIMESTAMP),
+            window.TimestampedValue(("last", 2), window.GlobalWindow().max_timestamp()),
+            window.TimestampedValue(("far", 4), Timestamp(9_000_000_000_000)),
+        ])
+        .advance_watermark_to(100)
+        .advance_watermark_to_infinity()
+    )  # fmt: skip
+    with streaming() as p:
+        (
+            p
+            | stream
+            | beam.WindowInto(window.FixedWindows(60))
+            | beam.CombinePerKey(sum)
+            | jot(out)
+        )
+    assert sorted(jotted(out)) == [("far", 4), ("first", 1), ("last", 2)]
+    assert jotted(out)[0] == ("first", 1)
+    assert window.GlobalWindow().max_timestamp() < MAX_TIMESTAMP
+
+
+@spark
+def test_rows_that_take_the_time_of_their_arrival_survive_a_clock_that_jumps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started at 1000, 500 and 5000: time stands still until the clock is past 1000 again."""
+    inbox, gathered = Inbox(tmp_path / "in"), Gathered()
+    for seconds, value in ((1000, 1), (500, 2), (5000, 4)):
+        monkeypatch.setattr(clock.WallClock, "now", lambda _, s=seconds: s * 1_000_000)
+        inbox.put(row(value))
+        result = sums(tmp_path, inbox, gathered, seconds=100)
+        assert result.standing.elements_late == 0
+    assert gathered.rows == [("k", 3)]
+    assert least_mark(result) == 5000
+
+
+@given(st.lists(st.integers(0, 10**19), min_size=1))
+def test_the_wall_clock_never_goes_back(readings: list[int]) -> None:
+    """As the model: what is told is the greatest reading so far, in microseconds."""
+    wall = clock.WallClock()
+    told = []
+    with pytest.MonkeyPatch.context() as patch:
+        for reading in readings:
+            patch.setattr(time, "time_ns", lambda reading=reading: reading)
+            told.append(wall.now())
+    assert told == [max(readings[: n + 1]) // 1_000 for n in range(len(readings))]
+
+
+def test_the_clock_of_a_test_stream_moves_only_when_told() -> None:
+    script = clock.ScriptClock(7)
+    assert (script.now(), script.now()) == (7, 7)
+    script.move(5)
+    assert script.now() == 12
