@@ -88,7 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _say(f"  {line}")
         done = sum(rough.kills.values())
         if done < args.kills:
-            _say(f"only {done} of {args.kills} kills hit: the run was over before the others")
+            _say(f"only {done} of {args.kills} kills hit")
+            good = good and done > args.kills // 2  # else little was shown
     except (RunError, TimeoutError) as failure:
         _say(str(failure))
         good = False

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import reduce
 from operator import xor
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -82,7 +83,7 @@ def differences(found: Answer, wanted: Answer, shown: int = 3) -> list[str]:
     return lines
 
 
-def _rows(folder: Path, columns: tuple[str, ...]) -> Iterable[tuple[int, ...]]:
+def _rows(folder: Path, columns: tuple[str, ...]) -> Iterable[tuple[Any, ...]]:
     for path in sorted(folder.glob("*.parquet")):
         table = pq.read_table(path, columns=list(columns))
         found = [

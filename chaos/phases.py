@@ -34,13 +34,11 @@ class Standing:
 
 def standing(checkpoint: Path) -> Standing:
     """Read the newest manifest and the number of the newest driver."""
-    manifests = _numbers(checkpoint / "manifests")
-    incarnation = max(_numbers(checkpoint / "incarnations"), default=0)
+    manifests = _numbered(checkpoint / "manifests")
+    incarnation = max(_numbered(checkpoint / "incarnations"), default=0)
     if not manifests:
         return Standing(-1, incarnation, ())
-    # One that is read while it is swept away is no longer the newest.
-    newest = checkpoint / "manifests" / f"{max(manifests):08d}"
-    told = json.loads(newest.read_bytes().splitlines()[0])
+    told = json.loads(manifests[max(manifests)].read_bytes().splitlines()[0])
     batches = told["batches"]
     return Standing(told["epoch"], incarnation, tuple(batches[name] for name in sorted(batches)))
 
@@ -65,8 +63,8 @@ def phase_of(checkpoint: Path, output: Path, *, claimed_before: int, since: floa
     if any((checkpoint / "state").glob(f"*/{following:08d}-{found.incarnation}-*")):
         return Phase.SEALING
     sources = sorted((checkpoint / "spark").glob("*"))
-    logged = [max(_numbers(source / "commits"), default=-1) for source in sources]
-    offered = [max(_numbers(source / "offsets"), default=-1) for source in sources]
+    logged = [max(_numbered(source / "commits"), default=-1) for source in sources]
+    offered = [max(_numbered(source / "offsets"), default=-1) for source in sources]
     counted = dict(enumerate(found.batches))
     if any(counted.get(number, -1) > last for number, last in enumerate(logged)):
         return Phase.COMMITTED
@@ -75,8 +73,9 @@ def phase_of(checkpoint: Path, output: Path, *, claimed_before: int, since: floa
     return Phase.BETWEEN
 
 
-def _numbers(folder: Path) -> list[int]:
-    return [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
+def _numbered(folder: Path) -> dict[int, Path]:
+    """Give the files whose names are numbers; those being written, and sums of them, are not."""
+    return {int(path.stem): path for path in folder.glob("[0-9]*") if path.stem.isdecimal()}
 
 
 def _changed(folder: Path) -> float:

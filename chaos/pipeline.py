@@ -76,7 +76,7 @@ class Flush(beam.DoFn):  # type: ignore[misc]
             following.write(end)
             due.set(Timestamp(micros=end))
 
-    @userstate.on_timer(DUE)
+    @userstate.on_timer(DUE)  # type: ignore[untyped-decorator]
     def flush(
         self,
         key: str = beam.DoFn.KeyParam,
