@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.userstate import CombiningValueStateSpec
@@ -30,7 +29,7 @@ EPOCHS, KEYS = 20, 40
 class Count(beam.DoFn):  # type: ignore[misc]
     """Counts what each key got so far."""
 
-    SEEN = CombiningValueStateSpec("seen", VarIntCoder(), sum)
+    SEEN = CombiningValueStateSpec("seen", combine_fn=sum)
 
     def process(
         self,

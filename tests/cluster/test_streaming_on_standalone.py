@@ -36,6 +36,7 @@ def drive(folder: Path, master: str, *more: str) -> dict[str, Any]:
 
 def test_shards_stay_on_their_executors_and_the_answer_is_right(tmp_path: Path) -> None:
     """Two executors, each with copies of its own: a shard that moves must be restored."""
+    (tmp_path / "cluster").mkdir()
     with standalone(tmp_path / "cluster", workers=2) as running:
         told = drive(tmp_path / "staying", running.master)
     assert told["state"] == "DONE"
