@@ -283,7 +283,7 @@ def main(argv: list[str] | None = None) -> int:
     if known.batch:
         return run_batch(known.events or 200_000, rest)
 
-    from headrace.engine.session import start_session
+    from headrace import start_session
 
     console = Console()
     bids = known.events or 40_000

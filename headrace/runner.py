@@ -32,12 +32,15 @@ from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
-from headrace.engine.session import Place, find_place
+from headrace.engine.session import Place, find_place, start_session
 from headrace.engine.stream import Standing, Stream, StreamOptions
 from headrace.errors import OptionError, PackagingError
 from headrace.io.frames import Frames, frames_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
+
+#: What a user of this module may rely on; `start_session` makes the DataFrames a pipeline reads.
+__all__ = ["HeadraceOptions", "HeadraceResult", "SparkRunner", "StreamResult", "start_session"]
 
 _LOG = logging.getLogger(__name__)
 

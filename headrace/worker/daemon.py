@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 
 
 def preload() -> None:
     """Import what every task needs, then freeze it."""
+    logging.disable(logging.WARNING)  # Beam tells of optional parts that are not installed
     for name in ("headrace.worker.entry", "apache_beam"):
         importlib.import_module(name)
+    logging.disable(logging.NOTSET)
     gc.collect()
     gc.freeze()
 

@@ -10,7 +10,8 @@ import ast
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,17 @@ def finished(pipeline: beam.Pipeline) -> StreamResult:
     assert isinstance(result, StreamResult)
     result.wait_until_finish()
     return result
+
+
+@contextmanager
+def started(pipeline: beam.Pipeline) -> Iterator[StreamResult]:
+    """Run a pipeline that may never end by itself; it ends with the block."""
+    result = pipeline.run()
+    assert isinstance(result, StreamResult)
+    try:
+        yield result
+    finally:
+        result.cancel()
 
 
 class _Jot(beam.DoFn):  # type: ignore[misc]
@@ -94,7 +106,7 @@ class Gathered:
         return sorted(row for rows in self.epochs.values() for row in rows)
 
 
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not holds():

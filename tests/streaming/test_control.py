@@ -13,7 +13,9 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam import coders
 from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.testing import test_stream
 from apache_beam.transforms import trigger, window
 
 from headrace.engine.checkpoints import Checkpoint, epochs_of, read_description, read_manifest
@@ -21,9 +23,18 @@ from headrace.io import ReadFromSpark
 from headrace.runner import StreamResult
 from headrace.state.files import Files
 from tests.spark_session import shared_session
-from tests.streaming.harness import Gathered, checkpointed, jot, jotted, streaming, until
+from tests.streaming.harness import (
+    Gathered,
+    checkpointed,
+    finished,
+    jot,
+    jotted,
+    started,
+    streaming,
+    until,
+)
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(90, func_only=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(150, func_only=True)]
 
 
 def numbers() -> Any:
@@ -60,16 +71,16 @@ def test_a_running_pipeline_shows_its_metrics_and_a_drain_closes_its_windows(
         | beam.combiners.Count.PerKey()
         | jot(out)
     )
-    result = p.run()
-    until(lambda: seen(result) > 0)
-    began = time.monotonic()
-    assert result.wait_until_finish(200) == "RUNNING"
-    assert time.monotonic() - began < 5
-    assert result.standing.state_rows > 0
-    assert jotted(out) == []
-    assert result.drain(30_000) == "DRAINED"
-    assert jotted(out) == [("k", seen(result))]
-    assert result.wait_until_finish() == "DRAINED"
+    with started(p) as result:
+        until(lambda: seen(result) > 0)
+        began = time.monotonic()
+        assert result.wait_until_finish(200) == "RUNNING"
+        assert time.monotonic() - began < 5
+        until(lambda: result.standing.state_rows > 0)
+        assert jotted(out) == []
+        assert result.drain(30_000) == "DRAINED"
+        assert jotted(out) == [("k", seen(result))]
+        assert result.wait_until_finish() == "DRAINED"
 
 
 def test_a_cancelled_pipeline_goes_on_where_it_was_and_counts_every_number_once(
@@ -77,7 +88,7 @@ def test_a_cancelled_pipeline_goes_on_where_it_was_and_counts_every_number_once(
 ) -> None:
     gathered = Gathered()
 
-    def start() -> StreamResult:
+    def build() -> beam.Pipeline:
         p = checkpointed(tmp_path)
         (
             p
@@ -92,18 +103,15 @@ def test_a_cancelled_pipeline_goes_on_where_it_was_and_counts_every_number_once(
             | "Each" >> beam.FlatMap(lambda kv: [(x,) for x in kv[1]])
             | "Gather" >> gathered.sink("value bigint")
         )
-        result = p.run()
-        assert isinstance(result, StreamResult)
-        return result
+        return p
 
-    first = start()
-    until(lambda: len(gathered.rows) > 0)
-    assert first.cancel() == "CANCELLED"
+    with started(build()) as first:
+        until(lambda: len(gathered.rows) > 0)
+        assert first.cancel() == "CANCELLED"
     assert first.state == "CANCELLED"
     committed, counted = first.standing.epoch, seen(first)
-    second = start()
-    until(lambda: second.standing.epoch >= committed + 2 and seen(second) > counted)
-    second.cancel()
+    with started(build()) as second:
+        until(lambda: second.standing.epoch >= committed + 2 and seen(second) > counted)
     # Rows of an epoch that was cut off between sink and commit come again under its number.
     rows = [value for epoch, found in gathered.epochs.items() for (value,) in found
             if epoch <= second.standing.epoch]  # fmt: skip
@@ -134,9 +142,6 @@ class Called(beam.DoFn):  # type: ignore[misc]
 
 
 def test_callbacks_run_after_the_commit_and_never_for_a_failed_epoch(tmp_path: Path) -> None:
-    from apache_beam import coders
-    from apache_beam.testing import test_stream
-
     called = tmp_path / "called"
     stream = (
         test_stream.TestStream(coder=coders.VarIntCoder())
@@ -148,7 +153,7 @@ def test_callbacks_run_after_the_commit_and_never_for_a_failed_epoch(tmp_path: P
     p = streaming(shards=1)
     p | stream | "Called" >> beam.ParDo(Called(called))
     with pytest.raises(ValueError, match="no such element .while running 'Called'"):
-        p.run().wait_until_finish()
+        finished(p)
     assert sorted(jotted(called)) == [1, 2, 3]
 
 

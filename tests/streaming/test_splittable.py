@@ -19,7 +19,7 @@ from apache_beam.transforms import core, periodicsequence, window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
 from headrace.worker.splitter import splitting
-from tests.streaming.harness import checkpointed, jot, jotted, streaming, until
+from tests.streaming.harness import checkpointed, jot, jotted, started, streaming, until
 
 pytestmark = [pytest.mark.timeout(60, func_only=True)]
 
@@ -126,9 +126,9 @@ def test_a_splittable_dofn_that_never_returns_is_split_by_the_clock(tmp_path: Pa
     out = tmp_path / "out"
     p = streaming("--max_bundle_seconds=0.2", shards=1)
     p | beam.Create([1 << 40], reshuffle=False) | beam.ParDo(Endless()) | jot(out)
-    result = p.run()
-    until(lambda: result.standing.epoch >= 3)
-    assert result.cancel() == "CANCELLED"
+    with started(p) as result:
+        until(lambda: result.standing.epoch >= 3)
+        assert result.cancel() == "CANCELLED"
     found = jotted(out)
     # Nothing is missed and nothing done twice, except in the epoch that was cut off.
     assert found[: found.index(max(found)) + 1] == list(range(max(found) + 1))
@@ -146,9 +146,9 @@ def test_a_drain_ends_a_splittable_dofn_that_would_never_end(tmp_path: Path) -> 
         | beam.combiners.Count.Globally().without_defaults()
         | "total" >> jot(total)
     )
-    result = p.run()
-    until(lambda: result.standing.epoch >= 2)
-    assert result.drain(30_000) == "DRAINED"
+    with started(p) as result:
+        until(lambda: result.standing.epoch >= 2)
+        assert result.drain(30_000) == "DRAINED"
     # The window closes with the drain and holds all that came out.
     assert jotted(total) == [len(jotted(out))]
     assert jotted(out) == list(range(len(jotted(out))))
@@ -174,9 +174,9 @@ def test_a_drain_lets_a_splittable_dofn_say_what_of_its_rest_is_still_done(
     out = tmp_path / "out"
     p = streaming(shards=1)
     p | beam.Create([4], reshuffle=False) | beam.ParDo(Lazily()) | jot(out)
-    result = p.run()
-    until(lambda: result.standing.epoch >= 0)
-    assert result.drain(30_000) == "DRAINED"
+    with started(p) as result:
+        until(lambda: result.standing.epoch >= 0)
+        assert result.drain(30_000) == "DRAINED"
     assert jotted(out) == [0, 1, 2, 3]
 
 
@@ -285,19 +285,17 @@ def test_a_rest_that_was_put_off_goes_on_after_a_restart(tmp_path: Path) -> None
     """The second start finds the rest of the first in the checkpoint, on another shard count."""
     out = tmp_path / "out"
 
-    def start(shards: int) -> Any:
+    def build(shards: int) -> beam.Pipeline:
         p = checkpointed(tmp_path, "--max_bundle_seconds=0.2", shards=shards)
         p | beam.Create([1 << 40], reshuffle=False) | beam.ParDo(Endless()) | jot(out)
-        return p.run()
+        return p
 
-    result = start(1)
-    until(lambda: result.standing.epoch >= 1)
-    result.cancel()
+    with started(build(1)) as result:
+        until(lambda: result.standing.epoch >= 1)
     before = jotted(out)
     committed = result.standing.epoch
-    result = start(2)
-    until(lambda: result.standing.epoch >= committed + 2)
-    result.cancel()
+    with started(build(2)) as result:
+        until(lambda: result.standing.epoch >= committed + 2)
     after = jotted(out)[len(before):]
     # It goes on where the last committed epoch ended: not at 0, and with no number left out.
     assert 0 < after[0] <= max(before) + 1

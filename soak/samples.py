@@ -1,0 +1,64 @@
+"""What is looked at after each epoch: memory, disk, time, state. Judges nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.meter import PROC, tree, workers
+
+#: What `st_blocks` counts in, whatever the file system's own blocks are.
+_BLOCK_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One look."""
+
+    seconds: float  # since the soak began
+    epoch: int
+    epoch_seconds: float
+    worker_bytes: int  # resident, all Python workers
+    jvm_bytes: int
+    local_bytes: int  # allocated for local stores
+    checkpoint_bytes: int
+    state_rows: int
+
+
+def allocated(folder: Path) -> int:
+    """Give the bytes that a folder's files really occupy; LMDB's files are sparse."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            found = path.lstat()
+        except OSError:
+            continue  # swept since the listing
+        total += found.st_blocks * _BLOCK_BYTES
+    return total
+
+
+def resident(pid: int, proc: Path = PROC) -> int:
+    """Give the resident memory of a process; 0 if it is gone."""
+    try:
+        pages = (proc / str(pid) / "statm").read_text().split()[1]
+    except (OSError, IndexError):
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def look(seconds: float, standing: Any, folder: Path) -> Sample:
+    """Take one sample of a run whose checkpoint and local state lie in the folder."""
+    processes = tree(os.getpid())
+    jvms = [p.pid for p in processes.values() if p.command == "java"]
+    return Sample(
+        seconds=seconds,
+        epoch=standing.epoch,
+        epoch_seconds=standing.epoch_seconds,
+        worker_bytes=sum(map(resident, workers(processes))),
+        jvm_bytes=sum(map(resident, jvms)),
+        local_bytes=allocated(folder / "local"),
+        checkpoint_bytes=allocated(folder / "checkpoint"),
+        state_rows=standing.state_rows,
+    )
