@@ -17,11 +17,12 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 
 LOCK_PYTHON := 3.11
 
-.PHONY: help setup demo test check lint types table examples bench lock clean
+.PHONY: help setup demo test check lint types table examples bench bench-streaming soak chaos \
+	lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of:"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: $(STAMP) ## make .venv from requirements.lock and see that Java is there
 	@scripts/ensure_java.sh
@@ -57,6 +58,15 @@ examples: setup ## the code blocks of README and docs alone
 
 bench: setup ## measure; see benchmarks/
 	$(BIN)/python -m benchmarks
+
+bench-streaming: setup ## measure streaming; see docs/benchmarks-streaming.md
+	$(BIN)/python -m benchmarks.streaming
+
+soak: setup ## run a streaming pipeline for 20 minutes and see what grows
+	$(BIN)/python -m soak
+
+chaos: setup ## kill a streaming run 30 times and compare its output; see chaos/
+	$(BIN)/python -m chaos
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \

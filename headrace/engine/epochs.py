@@ -60,6 +60,6 @@ def next_action(s: Situation) -> Action:
         return Action.STOP  # available-now: what is there was read, state stays for the next start
     if due:
         return Action.TICK
-    if s.wakeup is None and not s.listening:
+    if s.wakeup is None and (s.drained or not s.listening):
         return Action.STUCK
     return Action.WAIT

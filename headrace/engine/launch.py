@@ -19,9 +19,9 @@ from headrace.worker.entry import (
     SPARK_SCHEMA,
     Epoch,
     SuperstepTask,
+    end_run,
     read_output,
     run_epoch,
-    run_finalisers,
     run_superstep,
 )
 
@@ -266,11 +266,11 @@ def in_epoch(
     return superstep
 
 
-def finalise(session: Any, run: str, confirmed: tuple[str, ...], processes: int) -> None:
-    """Run the callbacks that still wait in the workers for epochs that counted."""
+def end_stages(session: Any, run: str, confirmed: tuple[str, ...], processes: int) -> None:
+    """Run the callbacks that still wait in the workers, and tear the stages down."""
 
     def call(batches: Iterable[Any]) -> Iterator[Any]:
-        run_finalisers(run, confirmed)
+        end_run(run, confirmed)
         return _drain(batches)
 
     session.range(0, processes, 1, processes).mapInArrow(call, "id bigint").collect()

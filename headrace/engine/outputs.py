@@ -72,10 +72,15 @@ class Outputs:
             frame = output_frame(
                 self._session, self._rows, index, self._columns[index], self.schemas[index]
             )
-            sink.deliver_epoch(
-                frame, epoch, fresh=epoch == 0, writer=f"{writer}/{self._labels[index]}",
-                empty=not counts.get(index),
-            )
+            label = self._labels[index]
+            try:
+                sink.deliver_epoch(
+                    frame, epoch, fresh=epoch == 0, writer=f"{writer}/{label}",
+                    empty=not counts.get(index),
+                )
+            except Exception as error:
+                error.add_note(f"[while writing epoch {epoch} in step '{label}']")
+                raise
             crash_point(Point.BETWEEN_SINKS, epoch)
 
     def close(self) -> None:

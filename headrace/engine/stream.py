@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
 import threading
 import uuid
@@ -33,7 +34,7 @@ from headrace.engine.clock import ScriptClock, WallClock
 from headrace.engine.epochs import Action, Situation, next_action
 from headrace.engine.failures import translate
 from headrace.engine.identity import describe
-from headrace.engine.launch import FRAME_PREFIX, epoch_tasks, finalise, homes, launch_epoch
+from headrace.engine.launch import FRAME_PREFIX, end_stages, epoch_tasks, homes, launch_epoch
 from headrace.engine.metrics import dump, load, merge, parse
 from headrace.engine.outputs import Outputs
 from headrace.engine.probe import is_local
@@ -180,7 +181,7 @@ class Stream:
                 raise self._failure
             return action is Action.FINISH
         finally:
-            self._call_back()
+            self._end_stages()
             self._close()
 
     def _open(self) -> None:
@@ -644,16 +645,17 @@ class Stream:
 
     # -- the end
 
-    def _call_back(self) -> None:
+    def _end_stages(self) -> None:
         """Run the callbacks that still wait; after a failure too: the epochs before it count."""
-        if not self._callbacks:
+        if not self._tries:
             return
         try:
-            finalise(
+            end_stages(
                 self._place.session, self._run, self._confirmed, 2 * self._place.parallelism
             )
         except Exception as error:  # the session may be gone, and nobody is promised a callback
-            _LOG.warning("callbacks of committed epochs have not been run: %s", error)
+            level = logging.WARNING if self._callbacks else logging.DEBUG
+            _LOG.log(level, "callbacks of committed epochs have not been run: %s", error)
 
     def _close(self) -> None:
         for query in self._queries.values():
@@ -662,11 +664,16 @@ class Stream:
                     query.stop()
             except Exception as error:  # the session may be gone
                 _LOG.debug("a query could not be stopped: %s", error)
-        if self._homes is not None:
-            self._homes.unpersist()
         if self._checkpoint is not None:
             self._checkpoint.close()
+        try:
+            if self._homes is not None:
+                self._homes.unpersist()
+        except Exception as error:  # the session may be gone
+            _LOG.debug("the homes of the shards could not be forgotten: %s", error)
         if self._own_folder is not None:
+            if self._checkpoint is not None:  # stores of a checkpoint that ends are of no use
+                shutil.rmtree(self._local(), ignore_errors=True)
             self._own_folder.cleanup()
 
 

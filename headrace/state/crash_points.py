@@ -1,9 +1,10 @@
 """Places in the commit of an epoch at which a test can end the process, as a crash would.
 
 `HEADRACE_CRASH` names them, separated by commas, each as `point:when` or `point:when:unit`. `when`
-is the number of an epoch, or the name of an attempt at one (`1.8`: incarnation 1, its 8th try),
-which an epoch that is run again does not meet a second time. Without the variable, which is read
-once, a point costs one comparison. Knows nothing of the protocol but the names of its gaps.
+is the number of an epoch, `*` for the next one, whichever it is, or the name of an attempt (`1.8`:
+incarnation 1, its 8th try), which an epoch that is run again does not meet a second time. Without
+the variable, which is read once, a point costs one comparison. Knows nothing of the protocol but
+the names of its gaps.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _Crash:
     def meets(self, point: Point, epoch: int, attempt: str, unit: str) -> bool:
         return (
             self.point is point
-            and self.when in (str(epoch), attempt)
+            and self.when in ("*", str(epoch), attempt)
             and self.unit in ("", unit)
         )
 

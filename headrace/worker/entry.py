@@ -13,6 +13,7 @@ import pickle
 import queue
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -48,9 +49,9 @@ __all__ = [
     "Epoch",
     "ShardReport",
     "SuperstepTask",
+    "end_run",
     "read_output",
     "run_epoch",
-    "run_finalisers",
     "run_superstep",
 ]
 
@@ -171,11 +172,12 @@ def run_epoch(
     return _in_thread(partial(_work_epoch, blob, epoch, shard, batches))
 
 
-def run_finalisers(run: str, confirmed: Sequence[str]) -> None:
-    """Run the callbacks that wait in this process for attempts that counted."""
-    for (owner, *_), kept in list(_KEPT.items()):
-        if owner == run:
-            kept.finalise(confirmed)
+def end_run(run: str, confirmed: Sequence[str]) -> None:
+    """Run the callbacks that still wait in this process, and let every DoFn of the run tear down."""
+    for name in [name for name in _KEPT if name[0] == run]:
+        kept = _KEPT.pop(name)
+        kept.finalise(confirmed)
+        kept.tear_down()
 
 
 def read_output(schema: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -203,10 +205,10 @@ def _work_epoch(
 ) -> None:
     def work() -> None:
         name = (epoch.run, zlib.crc32(blob), shard)
+        _forget_idle_runs(epoch.run)
         # Taken out while it works: what fails in the middle of an epoch is not used again.
         kept = _KEPT.pop(name, None)
         if kept is None:
-            _forget_other_runs(epoch.run)
             task: SuperstepTask = pickle.loads(blob)  # noqa: S301 (the driver's own, by Spark)
             _settle(task.settings)
             load_main_session(task.settings.main_session, task.settings.pickle_library)
@@ -222,10 +224,21 @@ def _work_epoch(
 _KEPT: dict[tuple[str, int, int], StreamShard] = {}
 
 
-def _forget_other_runs(run: str) -> None:
-    """Tear down what another driver's run left here."""
-    for name in [name for name in _KEPT if name[0] != run]:
+#: When each run last had a task here.
+_SEEN: dict[str, float] = {}
+#: A run that had no task here for so long is over, or elsewhere. Others may share the session.
+IDLE_SECONDS = 120.0
+
+
+def _forget_idle_runs(run: str) -> None:
+    """Tear down what runs that are over left here."""
+    now = time.monotonic()
+    _SEEN[run] = now
+    idle = {name for name, seen in _SEEN.items() if now - seen > IDLE_SECONDS}
+    for name in [name for name in _KEPT if name[0] in idle]:
         _KEPT.pop(name).tear_down()
+    for name in idle:
+        del _SEEN[name]
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[SuperTuple]:

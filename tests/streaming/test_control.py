@@ -157,6 +157,20 @@ def test_callbacks_run_after_the_commit_and_never_for_a_failed_epoch(tmp_path: P
     assert sorted(jotted(called)) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_local_stores_stay_only_where_a_checkpoint_does(tmp_path: Path, kept: bool) -> None:
+    stream = (
+        test_stream.TestStream(coder=coders.FastPrimitivesCoder())
+        .add_elements([("k", 1)])
+        .advance_watermark_to_infinity()
+    )
+    local = tmp_path / "local"
+    p = checkpointed(tmp_path) if kept else streaming(f"--state_dir={local}")
+    p | stream | beam.WindowInto(window.FixedWindows(10)) | beam.GroupByKey()
+    finished(p)
+    assert bool(list(local.rglob("*.mdb"))) is kept
+
+
 ENDLESS = textwrap.dedent(
     """
     import sys
