@@ -33,7 +33,8 @@ from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
 from headrace.engine.session import Place, find_place, start_session
-from headrace.engine.stream import Standing, Stream, StreamOptions
+from headrace.engine.standing import Standing, StreamOptions
+from headrace.engine.stream import Stream
 from headrace.errors import OptionError, PackagingError
 from headrace.io.frames import Frames, frames_of
 from headrace.plan.settings import Settings

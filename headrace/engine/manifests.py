@@ -135,6 +135,42 @@ def orphans(names: Iterable[str], kept: Sequence[Manifest]) -> list[str]:
     ]
 
 
+Marks = dict[tuple[int, int], tuple[int, int]]
+
+
+def watermarks_of(manifest: Manifest, shards: int) -> Marks:
+    """Give the watermarks, in and out, by stage and shard, for a number of shards."""
+    marks: Marks = {}
+    for name, pair in manifest.watermarks.items():
+        stage, shard = map(int, name.split("/"))
+        marks[stage, shard] = (pair[0], pair[1])
+    return marks if manifest.shards == shards else _dealt(marks, shards)
+
+
+def former_units(manifest: Manifest, shards: int) -> dict[int, tuple[Chain, ...]]:
+    """Give by superstep the units of another number of shards; none if it has not changed."""
+    if manifest.shards == shards:
+        return {}
+    found: dict[int, list[Chain]] = {}
+    for unit, chain in sorted(manifest.units.items(), key=lambda item: _unit(item[0])):
+        found.setdefault(_unit(unit)[0], []).append(chain)
+    return {superstep: tuple(chains) for superstep, chains in found.items()}
+
+
+def _unit(name: str) -> tuple[int, int]:
+    superstep, shard = name.split("-")
+    return int(superstep), int(shard)
+
+
+def _dealt(marks: Marks, shards: int) -> Marks:
+    """Give every new shard the least watermarks of the old ones."""
+    least: dict[int, tuple[int, int]] = {}
+    for (stage, _), (into, out) in marks.items():
+        known = least.get(stage, (into, out))
+        least[stage] = (min(known[0], into), min(known[1], out))
+    return {(stage, shard): pair for stage, pair in least.items() for shard in range(shards)}
+
+
 def damage(path: str, wrong: str, remedy: str) -> CheckpointError:
     """Make the error for a file of a checkpoint that cannot be read."""
     return CheckpointError(f"{path} is damaged: {wrong}. {remedy}")

@@ -23,9 +23,8 @@ import tempfile
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from headrace.engine.batch import replay
@@ -35,11 +34,15 @@ from headrace.engine.epochs import Action, Situation, next_action
 from headrace.engine.failures import translate
 from headrace.engine.identity import describe
 from headrace.engine.launch import FRAME_PREFIX, end_stages, epoch_tasks, homes, launch_epoch
+from headrace.engine.local_state import local_folder
+from headrace.engine.manifests import former_units, watermarks_of
 from headrace.engine.metrics import dump, load, merge, parse
 from headrace.engine.outputs import Outputs
 from headrace.engine.probe import is_local
+from headrace.engine.queries import ENDING, EndingError, Queries
 from headrace.engine.session import CHILD_SETTINGS, Place
-from headrace.errors import CheckpointError, HeadraceError, PlanError, WorkerLostError
+from headrace.engine.standing import Standing, StreamOptions, by_step
+from headrace.errors import CheckpointError, PlanError, WorkerLostError
 from headrace.io.frames import Frames
 from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
 from headrace.plan.ids import StageId
@@ -59,41 +62,12 @@ _LOG = logging.getLogger(__name__)
 
 #: The file of a checkpoint that names the run for its sinks.
 WRITER = "writer"
-#: By this a batch is known that was sent back to Spark.
-_ENDING = "headrace: the run is ending"
 #: How often an epoch is tried when a worker was lost in the middle of it.
 TRIES = 3
 #: Attempts that workers are told of as confirmed; callbacks older than that are forgotten.
 CONFIRMED = 64
 #: The loop looks around at least so often; a told stop must not wait longer.
 LOOK_SECONDS = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
-    """How a streaming run goes on."""
-
-    checkpoint: str = ""  # empty: a folder of its own that ends with the run
-    state_dir: str = ""  # where stores are kept on each machine; empty: below the temporary folder
-    trigger_seconds: float = 0.0  # 0: as fast as possible
-    available_now: bool = False
-    bundle_seconds: float = 1.0
-
-
-@dataclass(kw_only=True)
-class Standing:
-    """What a run shows of itself while it goes on. Replaced as a whole after each epoch."""
-
-    epoch: int = -1
-    epoch_seconds: float = 0.0
-    elements_late: int = 0
-    pushed_back: int = 0
-    state_rows: int = 0  # these two as the last epoch found them, before what it wrote itself
-    state_bytes: int = 0
-    restores: int = 0  # shards that had to be built from the checkpoint, since the start
-    openings: int = 0  # shards that were opened, since the start
-    watermarks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by step: in and out
-    monitoring_infos: dict[str, list[Any]] = field(default_factory=dict)
 
 
 class Stream:
@@ -125,9 +99,8 @@ class Stream:
         self._told_to_stop = False
         self._told_to_drain = False
         self._drained = False
-        self._closing = False  # batches that come now are left for the next start
         self._failure: BaseException | None = None
-        self._queries: dict[str, Any] = {}
+        self._queries = Queries(options)
         self._channels: dict[str, int] = {}  # source_ref -> channel
         for index, channel in enumerate(plan.channels):
             if channel.kind is ChannelKind.SOURCE and channel.source_ref:
@@ -231,41 +204,28 @@ class Stream:
         self._drained = told["drained"]
         self._writer = told["writer"]
         self._batches = dict(manifest.batches)
-        old_shards = manifest.shards
-        marks: dict[tuple[int, int], tuple[int, int]] = {}
-        for name, pair in manifest.watermarks.items():
-            stage, shard = map(int, name.split("/"))
-            marks[stage, shard] = (pair[0], pair[1])
-        if old_shards != self._plan.shards:
-            marks = _dealt(marks, self._plan.shards)
-            units: dict[int, list[Any]] = defaultdict(list)
-            for unit, chain in sorted(manifest.units.items(), key=lambda item: _unit(item[0])):
-                units[_unit(unit)[0]].append(chain)
-            self._former = {superstep: tuple(chains) for superstep, chains in units.items()}
-        self._watermarks = marks
+        self._former = former_units(manifest, self._plan.shards)
+        self._watermarks = watermarks_of(manifest, self._plan.shards)
         self.standing = Standing(
             epoch=manifest.epoch, monitoring_infos=load(manifest.metrics),
-            watermarks=self._by_step(),
+            watermarks=by_step(self._plan, self._watermarks),
         )
 
     def _situation(self) -> Situation:
         assert self._checkpoint is not None
         newest = self._checkpoint.newest
         begun = newest is not None
-        for query in self._queries.values():
-            if not query.isActive and self._failure is None:
-                error = query.exception()
-                # A batch that we sent back while draining is no failure of the query.
-                if error is not None and not (self._closing and _ENDING in str(error)):
-                    self._failure = translate(error)
+        if self._failure is None and (failure := self._queries.failure()) is not None:
+            self._failure = translate(failure)
         bounded = [n for n, r in self._frames.reads.items() if not r.streaming]
         streaming = [n for n, r in self._frames.reads.items() if r.streaming]
         if begun and not self._told_to_stop and not self._told_to_drain and not self._drained:
             if all(n in self._read for n in bounded):
-                for name in streaming:
-                    if name not in self._queries and self._failure is None:
-                        self._listen(name)
-        listening = [n for n in streaming if n not in self._queries or self._queries[n].isActive]
+                for name in streaming if self._failure is None else ():
+                    self._queries.listen(
+                        name, self._frames.sources[name], self._folder_of(name), self._arrived
+                    )
+        listening = [n for n in streaming if self._queries.is_listening(n)]
         ended = begun and all(out >= MAX_TIME for _, out in self._watermarks.values())
         ended = ended and all(self._source_mark(ref) >= MAX_TIME for ref in self._channels)
         return Situation(
@@ -308,7 +268,8 @@ class Stream:
                 self._end_queries()
                 self._epoch(drain=True)
             case Action.STUCK:
-                held = sorted(n for n, (_, out) in self._by_step().items() if out < MAX_TIME)
+                steps = by_step(self._plan, self._watermarks)
+                held = sorted(step for step, (_, out) in steps.items() if out < MAX_TIME)
                 msg = (
                     f"all sources have ended, but {', '.join(held) or 'a source'} holds its "
                     "watermark back and nothing is due there: a defect of headrace"
@@ -347,25 +308,12 @@ class Stream:
 
     # -- streaming DataFrames
 
-    def _listen(self, name: str) -> None:
-        assert self._checkpoint is not None
-        frame = self._frames.sources[name]
-        writer = frame.writeStream.foreachBatch(
-            lambda batch, batch_id: self._arrived(name, batch, batch_id)
-        ).option("checkpointLocation", self._checkpoint.source_folder(self._folder_of(name)))
-        if self._options.available_now:
-            writer = writer.trigger(availableNow=True)
-        elif self._options.trigger_seconds:
-            millis = max(1, round(self._options.trigger_seconds * 1000))
-            writer = writer.trigger(processingTime=f"{millis} milliseconds")
-        self._queries[name] = writer.start()
-
     def _arrived(self, name: str, batch: Any, batch_id: int) -> None:
         """Run the epoch of one of Spark's batches; called by Spark."""
         with self._lock:
-            if self._closing or self._failure is not None:
+            if self._queries.closing or self._failure is not None:
                 # Neither counted nor lost: Spark brings it again at the next start.
-                raise _Ending(_ENDING)
+                raise EndingError(ENDING)
             last = self._batches.get(name, -1)
             if batch_id <= last:
                 return  # it counts already: the crash came between our commit and Spark's
@@ -385,7 +333,7 @@ class Stream:
 
     def _gap(self, name: str, last: int, batch_id: int) -> CheckpointError:
         assert self._checkpoint is not None
-        folder = self._checkpoint.source_folder(self._folder_of(name))
+        folder = self._folder_of(name)
         return CheckpointError(
             f"{name}: Spark goes on with batch {batch_id}, but the newest manifest of checkpoint "
             f"{self._checkpoint.files.place} knows its batches up to {last} only: the rows between "
@@ -394,20 +342,13 @@ class Stream:
         )
 
     def _folder_of(self, name: str) -> str:
-        return str(sorted(self._frames.reads).index(name))
+        assert self._checkpoint is not None
+        return self._checkpoint.source_folder(str(sorted(self._frames.reads).index(name)))
 
     def _end_queries(self) -> None:
         with self._lock:  # no epoch is running; none begins from here on
-            self._closing = True
-        for query in self._queries.values():
-            if query.isActive:
-                query.stop()
-        for name, query in self._queries.items():
-            try:
-                query.awaitTermination(10)
-            except Exception as error:
-                if self._failure is None and _ENDING not in str(error):
-                    _LOG.debug("the query of %s ended with %s", name, error)
+            self._queries.closing = True
+        self._queries.end()
         crash_point(Point.AFTER_RETURN, self._number() - 1)
 
     # -- one epoch
@@ -481,7 +422,7 @@ class Stream:
             former=self._former,
             watermarks=self._watermarks,
             files=self._checkpoint.files,
-            local=self._local(),
+            local=local_folder(self._options.state_dir, self._checkpoint.files.path("")),
             bundle_seconds=self._options.bundle_seconds,
         )
         session = self._place.session if frame is None else frame.sparkSession
@@ -515,21 +456,6 @@ class Stream:
             epoch, reports, source=source, ending=ending, drain=drain, batch_id=batch_id,
             started=started,
         )
-
-    def _local(self) -> str:
-        """Give the folder of the stores: by checkpoint, and by boot, as they are not synced."""
-        assert self._checkpoint is not None
-        base = self._options.state_dir or str(Path(tempfile.gettempdir()) / "headrace-state")
-        try:
-            boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        except OSError:
-            boot = "boot"
-        return str(Path(base) / boot[:8] / self._token())
-
-    def _token(self) -> str:
-        """Name the checkpoint."""
-        assert self._checkpoint is not None
-        return uuid.uuid5(uuid.NAMESPACE_URL, self._checkpoint.files.path("")).hex[:16]
 
     def _gather(self, rows: list[tuple[int, bytes]]) -> list[ShardReport]:
         names = [stage.name for stage in self._plan.stages()]
@@ -619,7 +545,7 @@ class Stream:
             state_bytes=sum(r.held_bytes for r in held),
             restores=self.standing.restores + sum(r.restored for r in held),
             openings=self.standing.openings + len(held),
-            watermarks=self._by_step(),
+            watermarks=by_step(self._plan, self._watermarks),
             monitoring_infos=self._infos,
         )
         self.on_epoch(self.standing)
@@ -632,16 +558,6 @@ class Stream:
                 over = self._steps[script.name] >= len(script.steps)
                 return MAX_TIME if over else self._marks.get(ref, MIN_TIME)
         return MAX_TIME
-
-    def _by_step(self) -> dict[str, tuple[int, int]]:
-        """Give for each step of the pipeline the least watermarks of its shards."""
-        stages = list(self._plan.stages())
-        found: dict[str, tuple[int, int]] = {}
-        for (stage, _), (into, out) in self._watermarks.items():
-            for step in stages[stage].operators or (stages[stage].name,):
-                known = found.get(step, (into, out))
-                found[step] = (min(known[0], into), min(known[1], out))
-        return found
 
     # -- the end
 
@@ -658,12 +574,7 @@ class Stream:
             _LOG.log(level, "callbacks of committed epochs have not been run: %s", error)
 
     def _close(self) -> None:
-        for query in self._queries.values():
-            try:
-                if query.isActive:
-                    query.stop()
-            except Exception as error:  # the session may be gone
-                _LOG.debug("a query could not be stopped: %s", error)
+        self._queries.abandon()
         if self._checkpoint is not None:
             self._checkpoint.close()
         try:
@@ -673,25 +584,6 @@ class Stream:
             _LOG.debug("the homes of the shards could not be forgotten: %s", error)
         if self._own_folder is not None:
             if self._checkpoint is not None:  # stores of a checkpoint that ends are of no use
-                shutil.rmtree(self._local(), ignore_errors=True)
+                stores = local_folder(self._options.state_dir, self._checkpoint.files.path(""))
+                shutil.rmtree(stores, ignore_errors=True)
             self._own_folder.cleanup()
-
-
-class _Ending(HeadraceError):
-    """Raised into Spark so that it does not log a batch that was not run."""
-
-
-def _unit(name: str) -> tuple[int, int]:
-    superstep, shard = name.split("-")
-    return int(superstep), int(shard)
-
-
-def _dealt(
-    marks: Mapping[tuple[int, int], tuple[int, int]], shards: int
-) -> dict[tuple[int, int], tuple[int, int]]:
-    """Give every new shard the least watermarks of the old ones."""
-    least: dict[int, tuple[int, int]] = {}
-    for (stage, _), (into, out) in marks.items():
-        known = least.get(stage, (into, out))
-        least[stage] = (min(known[0], into), min(known[1], out))
-    return {(stage, shard): pair for stage, pair in least.items() for shard in range(shards)}

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 
 from headrace.engine.progress import LINE_SECONDS, POLL_SECONDS, QUIET_SECONDS
-from headrace.engine.stream import Standing, Stream
+from headrace.engine.standing import Standing
+from headrace.engine.stream import Stream
 from headrace.plan.clocks import MAX_TIME, MIN_TIME
 from headrace.plan.supersteps import Plan
 

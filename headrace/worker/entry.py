@@ -173,7 +173,7 @@ def run_epoch(
 
 
 def end_run(run: str, confirmed: Sequence[str]) -> None:
-    """Run the callbacks that still wait in this process, and let every DoFn of the run tear down."""
+    """Run the callbacks that still wait in this process; let every DoFn of the run tear down."""
     for name in [name for name in _KEPT if name[0] == run]:
         kept = _KEPT.pop(name)
         kept.finalise(confirmed)
@@ -237,8 +237,8 @@ def _forget_idle_runs(run: str) -> None:
     idle = {name for name, seen in _SEEN.items() if now - seen > IDLE_SECONDS}
     for name in [name for name in _KEPT if name[0] in idle]:
         _KEPT.pop(name).tear_down()
-    for name in idle:
-        del _SEEN[name]
+    for other in idle:
+        del _SEEN[other]
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[SuperTuple]:

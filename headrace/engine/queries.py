@@ -1,0 +1,83 @@
+"""Structured Streaming's queries, one for each streaming DataFrame of a pipeline.
+
+Starts them, looks after them, ends them. What a batch means is the caller's business.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from headrace.engine.standing import StreamOptions
+from headrace.errors import HeadraceError
+
+_LOG = logging.getLogger(__name__)
+
+#: By this a batch is known that was sent back to Spark.
+ENDING = "headrace: the run is ending"
+#: How long to wait for a query that was told to stop.
+STOP_SECONDS = 10
+
+
+class EndingError(HeadraceError):
+    """Raised into Spark so that it does not log a batch that was not run."""
+
+
+class Queries:
+    """The queries of one run, by the names of their DataFrames."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._queries: dict[str, Any] = {}
+        self.closing = False  # batches that come now are left for the next start
+
+    def listen(
+        self, name: str, frame: Any, folder: str, arrived: Callable[[str, Any, int], None]
+    ) -> None:
+        """Start a query, unless it was started before."""
+        if name in self._queries:
+            return
+        writer = frame.writeStream.foreachBatch(
+            lambda batch, batch_id: arrived(name, batch, batch_id)
+        ).option("checkpointLocation", folder)
+        if self._options.available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self._options.trigger_seconds:
+            millis = max(1, round(self._options.trigger_seconds * 1000))
+            writer = writer.trigger(processingTime=f"{millis} milliseconds")
+        self._queries[name] = writer.start()
+
+    def is_listening(self, name: str) -> bool:
+        """Whether a DataFrame may still bring rows."""
+        return name not in self._queries or bool(self._queries[name].isActive)
+
+    def failure(self) -> BaseException | None:
+        """Give what ended a query that should have gone on."""
+        for query in self._queries.values():
+            error = None if query.isActive else query.exception()
+            # A batch that was sent back while draining is no failure of the query.
+            if error is not None and not (self.closing and ENDING in str(error)):
+                return error  # type: ignore[no-any-return]
+        return None
+
+    def end(self) -> None:
+        """Stop all of them; `closing` must be set by one who knows that no batch is running."""
+        for query in self._queries.values():
+            if query.isActive:
+                query.stop()
+        for name, query in self._queries.items():
+            try:
+                query.awaitTermination(STOP_SECONDS)
+            except Exception as error:
+                if ENDING not in str(error):
+                    _LOG.debug("the query of %s ended with %s", name, error)
+
+    def abandon(self) -> None:
+        """Stop them whatever happens: the session may be gone."""
+        for query in self._queries.values():
+            try:
+                if query.isActive:
+                    query.stop()
+            except Exception as error:
+                _LOG.debug("a query could not be stopped: %s", error)

@@ -1,0 +1,54 @@
+"""What a streaming run is told and what it shows of itself. Data, and how it is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.plan.supersteps import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How a streaming run goes on."""
+
+    checkpoint: str = ""  # empty: a folder of its own that ends with the run
+    state_dir: str = ""  # where stores are kept on each machine; empty: below the temporary folder
+    trigger_seconds: float = 0.0  # 0: as fast as possible
+    available_now: bool = False
+    bundle_seconds: float = 1.0
+
+
+@dataclass(kw_only=True)
+class Standing:
+    """What a run shows of itself while it goes on. Replaced as a whole after each epoch."""
+
+    epoch: int = -1
+    epoch_seconds: float = 0.0
+    elements_late: int = 0
+    pushed_back: int = 0
+    state_rows: int = 0  # these two as the last epoch found them, before what it wrote itself
+    state_bytes: int = 0
+    restores: int = 0  # shards that had to be built from the checkpoint, since the start
+    openings: int = 0  # shards that were opened, since the start
+    watermarks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by step: in and out
+    monitoring_infos: dict[str, list[Any]] = field(default_factory=dict)
+
+
+def by_step(
+    plan: Plan, watermarks: Mapping[tuple[int, int], tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
+    """Give for each step of the pipeline the least watermarks, in and out, of its shards.
+
+    Args:
+        plan: says which steps a stage has.
+        watermarks: by stage and shard.
+    """
+    stages = list(plan.stages())
+    found: dict[str, tuple[int, int]] = {}
+    for (stage, _), (into, out) in watermarks.items():
+        for step in stages[stage].operators or (stages[stage].name,):
+            known = found.get(step, (into, out))
+            found[step] = (min(known[0], into), min(known[1], out))
+    return found
