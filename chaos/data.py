@@ -31,6 +31,8 @@ KEY_RATE = 0.4
 HOT = 64
 
 _MICROS = 1_000_000
+#: Events have whole milliseconds: Beam's coder of windows keeps no more of a session's bounds.
+_MILLIS = 1_000
 _EVENTS = pa.schema(
     [("at", pa.timestamp("us", tz="UTC")), ("key", pa.string()), ("value", pa.int64())]
 )
@@ -74,7 +76,7 @@ def read_shape(folder: Path) -> Shape:
 
 def _write_events(folder: Path, shape: Shape, drawn: np.random.Generator) -> None:
     number = np.arange(shape.elements)
-    at = number * (shape.seconds * _MICROS) // shape.elements
+    at = number * (shape.seconds * _MILLIS) // shape.elements * 1_000
     # Who comes at `at + delay` is preceded only by events before that moment.
     order = np.argsort(
         at + drawn.integers(0, DISORDER_SECONDS * _MICROS, shape.elements), kind="stable"

@@ -19,6 +19,8 @@ from chaos.processes import POLL_SECONDS, Driver, Home
 
 #: An epoch takes seconds; a driver that commits none for so long is stuck.
 STUCK_SECONDS = 240.0
+#: After a start it takes seconds until Spark has its first Python worker.
+WORKER_SECONDS = 30.0
 
 Say = Callable[[str], None]
 
@@ -49,11 +51,11 @@ def run(home: Home, kills: Sequence[Kill], seed: int, say: Say) -> Outcome:
     driver = _start(home, shards, outcome)
     try:
         for number, kill in enumerate(kills, 1):
-            if not _until(driver, home, kill):
+            if not _until(driver, home, kill, claimed):
                 break
             claimed_now = standing(home.checkpoint).incarnation
             if kill.kind is Kind.WORKER:
-                hit = driver.kill_worker(drawn)
+                hit = _kill_worker(driver, drawn)
                 phase = _phase(home, claimed, driver)
             else:
                 hit = True
@@ -104,10 +106,21 @@ def _phase(home: Home, claimed: int, driver: Driver) -> Phase:
     return phase_of(home.checkpoint, home.output, claimed_before=claimed, since=driver.started)
 
 
-def _until(driver: Driver, home: Home, kill: Kill) -> bool:
+def _kill_worker(driver: Driver, drawn: random.Random) -> bool:
+    """Kill a worker, as soon as there is one; False if there was none for long."""
+    deadline = time.monotonic() + WORKER_SECONDS
+    while not driver.kill_worker(drawn):
+        if driver.ended is not None or time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _until(driver: Driver, home: Home, kill: Kill, claimed: int) -> bool:
     """Wait for the moment of a kill; False if the driver came to its end before."""
-    while kill.epoch is not None and standing(home.checkpoint).epoch < kill.epoch:
-        if not _moving(driver, home):
+    while kill.epoch is not None and _moving(driver, home):
+        found = standing(home.checkpoint)
+        if found.epoch >= kill.epoch and found.incarnation > claimed:
             break
         time.sleep(POLL_SECONDS)
     moment = time.monotonic() + kill.delay

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.answers import SCRAMBLE
 
-#: Event time that the rows cover, and the length of their windows.
+#: Event time that the rows cover, and the length of their windows unless said otherwise.
 SPAN_SECONDS = 1_000
 WINDOW_SECONDS = 10
 #: The first instant: far enough from 1970 that no window begins before it.
@@ -37,6 +37,7 @@ class Rows:
     rows: int
     keys: int
     files: int
+    window_seconds: int = WINDOW_SECONDS
 
     def columns(self) -> dict[str, Any]:
         """Give all rows but the closing one, as arrays."""
@@ -45,7 +46,7 @@ class Rows:
         return {
             "key": i * SCRAMBLE % self.keys,
             "value": i % 97,
-            "bucket": micros // (WINDOW_SECONDS * 1_000_000),
+            "bucket": micros // (self.window_seconds * 1_000_000),
             "at": micros + START_SECONDS * 1_000_000,
         }
 

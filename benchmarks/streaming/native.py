@@ -16,7 +16,7 @@ import pandas as pd
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
 
-from benchmarks.streaming.data import CLOSING_KEY, START_SECONDS, WINDOW_SECONDS
+from benchmarks.streaming.data import CLOSING_KEY, START_SECONDS
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER_SETTING = "spark.sql.streaming.stateStore.providerClass"
@@ -35,6 +35,9 @@ class Count(StatefulProcessor):  # type: ignore[misc]
 
     variant = Variant.ROW
 
+    def __init__(self, window_seconds: int) -> None:
+        self._window_seconds = window_seconds
+
     def init(self, handle: Any) -> None:
         self._handle = handle
         self._count = handle.getValueState("count", "count long")
@@ -43,7 +46,7 @@ class Count(StatefulProcessor):  # type: ignore[misc]
         fresh = sum(map(self._size, rows))
         found = self._count.get()
         if found is None:
-            end = START_SECONDS + (key[1] + 1) * WINDOW_SECONDS
+            end = START_SECONDS + (key[1] + 1) * self._window_seconds
             self._handle.registerTimer(int(end) * 1000)
         self._count.update(((found[0] if found else 0) + fresh,))
         return iter(())
@@ -71,16 +74,20 @@ class CountFrames(Count):
     variant = Variant.PANDAS
 
 
-def run(spark: Any, frame: Any, folder: Path, variant: Variant) -> dict[str, int]:
+def run(
+    spark: Any, frame: Any, folder: Path, variant: Variant, window_seconds: int
+) -> dict[str, int]:
     """Run over all that is there; give the answer."""
     before = spark.conf.get(PROVIDER_SETTING)
     spark.conf.set(PROVIDER_SETTING, ROCKSDB)
     try:
         grouped = frame.withWatermark("at", "0 seconds").groupBy("key", "bucket")
         if variant is Variant.PANDAS:
-            made = grouped.transformWithStateInPandas(CountFrames(), OUTPUT, "Append", "EventTime")
+            frames = CountFrames(window_seconds)
+            made = grouped.transformWithStateInPandas(frames, OUTPUT, "Append", "EventTime")
         else:
-            made = grouped.transformWithState(Count(), OUTPUT, "Append", "EventTime")
+            rows = Count(window_seconds)
+            made = grouped.transformWithState(rows, OUTPUT, "Append", "EventTime")
         answer = {"groups": 0, "rows": 0, "mixed": 0}
 
         def tally(batch: Any, _: int) -> None:

@@ -46,13 +46,17 @@ class Tally(beam.DoFn):  # type: ignore[misc]
 class TallyCounts(Tally):
     """Adds up the counts of keys and windows; `mixed` depends on which key and window has which."""
 
+    def __init__(self, window_seconds: int) -> None:
+        super().__init__()
+        self._window_seconds = window_seconds
+
     def process(
         self, pair: tuple[int, int], window: Any = beam.DoFn.WindowParam
     ) -> None:
         key, count = pair
         if key == CLOSING_KEY:
             return
-        bucket = (window.start.micros // 1_000_000 - START_SECONDS) // WINDOW_SECONDS
+        bucket = (window.start.micros // 1_000_000 - START_SECONDS) // self._window_seconds
         self.add(groups=1, rows=count, mixed=count * (key + 1) * (bucket + 1))
 
 
@@ -135,8 +139,8 @@ def _pairs(p: beam.Pipeline, name: str, frame: Any) -> beam.PCollection:
     )
 
 
-def _windows(name: str = "Windows") -> beam.PTransform:
-    return name >> beam.WindowInto(FixedWindows(WINDOW_SECONDS))
+def _windows(name: str = "Windows", seconds: int = WINDOW_SECONDS) -> beam.PTransform:
+    return name >> beam.WindowInto(FixedWindows(seconds, START_SECONDS % seconds))
 
 
 def windowed_count(p: beam.Pipeline, frame: Any) -> None:
@@ -146,17 +150,19 @@ def windowed_count(p: beam.Pipeline, frame: Any) -> None:
         | beam.Map(lambda pair: (pair[0], 1)).with_output_types(tuple[int, int])
         | _windows()
         | beam.CombinePerKey(sum)
-        | beam.ParDo(TallyCounts())
+        | beam.ParDo(TallyCounts(WINDOW_SECONDS))
     )
 
 
-def state_and_timers(p: beam.Pipeline, frame: Any) -> None:
+def state_and_timers(
+    p: beam.Pipeline, frame: Any, window_seconds: int = WINDOW_SECONDS
+) -> None:
     """Count by key and window with state and a timer."""
     _ = (
         _pairs(p, "", frame)
-        | _windows()
+        | _windows(seconds=window_seconds)
         | beam.ParDo(CountUntilEnd()).with_output_types(tuple[int, int])
-        | beam.ParDo(TallyCounts())
+        | beam.ParDo(TallyCounts(window_seconds))
     )
 
 

@@ -14,45 +14,61 @@ from typing import Any
 
 from benchmarks.streaming import native, pipelines
 from benchmarks.streaming.bed import Bed, answer_of, load
-from benchmarks.streaming.data import Rows, stream, write_rows, write_sides
+from benchmarks.streaming.data import (
+    SPAN_SECONDS,
+    WINDOW_SECONDS,
+    Rows,
+    stream,
+    write_rows,
+    write_sides,
+)
 from benchmarks.streaming.figures import Bar, Line, Outcome, differences
 
 BAR = 3.0
 #: Rows of a key in each of its windows; the number of keys follows from the number of rows.
 ROWS_PER_GROUP = 10
-WINDOWS = 100
+#: Windows so long that a key comes about once per batch, and five times before its timer fires.
+LONG_SECONDS = 500
 FILES = 20
 FILES_AT_ONCE = 2
-#: Spark's own gets so much less to do.
+#: The slower variant of Spark's own gets so much less to do.
 NATIVE_SHARE = 0.2
 WARM_UP_ROWS = 20_000
 
-Build = Callable[[Any, Any, Path], None]
+Run = Callable[[Rows], tuple[float, list[str]]]
+Build = Callable[[Any, Any, Path, Rows], None]
 
 
-def _alone(build: Callable[[Any, Any], None]) -> Build:
-    def made(p: Any, frame: Any, folder: Path) -> None:
-        del folder
-        build(p, frame)
-
-    return made
+def _count(p: Any, frame: Any, folder: Path, wanted: Rows) -> None:
+    del folder, wanted
+    pipelines.windowed_count(p, frame)
 
 
-def _join(p: Any, frame: Any, folder: Path) -> None:
+def _state(p: Any, frame: Any, folder: Path, wanted: Rows) -> None:
+    del folder
+    pipelines.state_and_timers(p, frame, wanted.window_seconds)
+
+
+def _join(p: Any, frame: Any, folder: Path, wanted: Rows) -> None:
+    del wanted
     write_sides(folder / "sides", FILES // 2)
     pipelines.side_join(p, frame, stream(frame.sparkSession, folder / "sides", 1))
 
 
+SIDE_INPUT = "streaming side input"
+WITHIN, ACROSS = "state and timers within an epoch", "state and timers across epochs"
 PIPELINES: Mapping[str, Build] = {
-    "windowed count": _alone(pipelines.windowed_count),
-    "state and timers": _alone(pipelines.state_and_timers),
-    "streaming side input": _join,
+    "windowed count": _count, WITHIN: _state, ACROSS: _state, SIDE_INPUT: _join,
 }
 
 
-def rows_of(total: int, files: int) -> Rows:
+def rows_of(name: str, total: int, files: int) -> Rows:
     """Deal rows out to keys and files."""
-    return Rows(rows=total, keys=max(1, total // (ROWS_PER_GROUP * WINDOWS)), files=files)
+    if name == ACROSS:
+        a_batch = total * FILES_AT_ONCE // max(files, FILES_AT_ONCE)
+        return Rows(rows=total, keys=a_batch, files=files, window_seconds=LONG_SECONDS)
+    windows = SPAN_SECONDS // WINDOW_SECONDS
+    return Rows(rows=total, keys=max(1, total // (ROWS_PER_GROUP * windows)), files=files)
 
 
 def on_headrace(bed: Bed, name: str, wanted: Rows) -> tuple[float, list[str]]:
@@ -61,12 +77,12 @@ def on_headrace(bed: Bed, name: str, wanted: Rows) -> tuple[float, list[str]]:
         write_rows(folder / "rows", wanted)
         pipeline = bed.pipeline(folder, "--available_now")
         frame = stream(bed.spark, folder / "rows", FILES_AT_ONCE)
-        PIPELINES[name](pipeline, frame, folder)
+        PIPELINES[name](pipeline, frame, folder, wanted)
         start = time.perf_counter()
         result = pipeline.run()
         result.wait_until_finish()
         seconds = time.perf_counter() - start
-        expected = wanted.joined() if name == "streaming side input" else wanted.counts()
+        expected = wanted.joined() if name == SIDE_INPUT else wanted.counts()
         return seconds, differences(f"headrace, {name}", answer_of(result), expected)
 
 
@@ -76,28 +92,40 @@ def on_spark(bed: Bed, variant: native.Variant, wanted: Rows) -> tuple[float, li
         write_rows(folder / "rows", wanted)
         frame = stream(bed.spark, folder / "rows", FILES_AT_ONCE)
         start = time.perf_counter()
-        answer = native.run(bed.spark, frame, folder, variant)
+        answer = native.run(bed.spark, frame, folder, variant, wanted.window_seconds)
         seconds = time.perf_counter() - start
         return seconds, differences(f"Spark alone, {variant.value}", answer, wanted.counts())
+
+
+def runs_of(bed: Bed, rows: int) -> dict[str, tuple[str, Rows, Run]]:
+    """Give what is run: by its name, the kind of pipeline, the rows, and how."""
+    found: dict[str, tuple[str, Rows, Run]] = {}
+    for name in PIPELINES:
+        run = partial(on_headrace, bed, name)
+        found[f"headrace, {name}"] = name, rows_of(name, rows, FILES), run
+    # Fewer files, but as many rows in each: a batch is the same work. The second kind keeps all of
+    # them, else no state would live across batches.
+    few = round(FILES * NATIVE_SHARE)
+    for variant in native.Variant:
+        wanted = rows_of(WITHIN, round(rows * NATIVE_SHARE), few)
+        run = partial(on_spark, bed, variant)
+        found[f"transformWithState ({variant.value}), {WITHIN}"] = WITHIN, wanted, run
+    run = partial(on_spark, bed, native.Variant.ROW)
+    wanted = rows_of(ACROSS, rows, FILES)
+    found[f"transformWithState (row), {ACROSS}"] = ACROSS, wanted, run
+    return found
 
 
 def measure(bed: Bed, *, rows: int = 1_000_000, rounds: int = 3) -> Outcome:
     """Run all variants in turns, each once small before the first turn."""
     before = load()
-    runs: dict[str, tuple[Rows, Callable[[Rows], tuple[float, list[str]]]]] = {}
-    for name in PIPELINES:
-        runs[f"headrace, {name}"] = rows_of(rows, FILES), partial(on_headrace, bed, name)
-    # Fewer files, but as many rows in each: a batch is the same work.
-    fewer = rows_of(round(rows * NATIVE_SHARE), round(FILES * NATIVE_SHARE))
-    for variant in native.Variant:
-        name = f"transformWithState ({variant.value}), state and timers"
-        runs[name] = fewer, partial(on_spark, bed, variant)
+    runs = runs_of(bed, rows)
     rates: dict[str, list[float]] = {name: [] for name in runs}
     wrong: list[str] = []
     for number in range(rounds):
-        for name, (wanted, run) in runs.items():
+        for name, (kind, wanted, run) in runs.items():
             if number == 0:
-                wrong += run(rows_of(min(WARM_UP_ROWS, wanted.rows), 2))[1]
+                wrong += run(rows_of(kind, min(WARM_UP_ROWS, wanted.rows), 2))[1]
             seconds, complaints = run(wanted)
             wrong += complaints
             rates[name].append(wanted.rows / seconds)
@@ -105,17 +133,24 @@ def measure(bed: Bed, *, rows: int = 1_000_000, rounds: int = 3) -> Outcome:
     lines = {
         name: Line(
             name=name, unit="rows/s", samples=tuple(found),
-            details={"rows": runs[name][0].rows},
+            details={"rows": runs[name][1].rows},
         )
         for name, found in rates.items()
     }
-    natives = [line.median for name, line in lines.items() if not name.startswith("headrace")]
-    ratio = lines["headrace, state and timers"].median / max(natives)
-    bar = Bar(
-        what="state and timers over the faster transformWithState", value=ratio, limit=BAR,
-        at_most=False,
-    )
     return Outcome(
         case="throughput", what=f"rows from Parquet files, {bed.cores} cores",
-        lines=tuple(lines.values()), bars=(bar,), wrong=tuple(wrong), load=(before, load()),
+        lines=tuple(lines.values()), bars=tuple(_bar(lines, kind) for kind in (WITHIN, ACROSS)),
+        wrong=tuple(wrong), load=(before, load()),
+    )
+
+
+def _bar(lines: Mapping[str, Line], kind: str) -> Bar:
+    natives = [
+        line.median
+        for name, line in lines.items()
+        if name.endswith(kind) and not name.startswith("headrace")
+    ]
+    return Bar(
+        what=f"{kind}: headrace over transformWithState",
+        value=lines[f"headrace, {kind}"].median / max(natives), limit=BAR, at_most=False,
     )

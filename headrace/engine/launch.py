@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -29,6 +30,14 @@ from headrace.worker.entry import (
 NO_READER = 1 << 30
 #: How a channel's `source_ref` begins when a DataFrame feeds it; the transform's name follows.
 FRAME_PREFIX = "frame:"
+
+
+@cache
+def rows_type() -> Any:
+    """The schema of super tuples, read once: Spark would parse its words at every use."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromDDL(SPARK_SCHEMA)
 
 
 def tasks_of(plan: Plan, settings: Settings) -> list[SuperstepTask]:
@@ -110,7 +119,7 @@ def launch(
         frame = frame.repartitionById(plan.shards, "shard")
         if _has_side_inputs(plan, task):
             frame = frame.sortWithinPartitions("rank")
-        frame = frame.mapInArrow(on_shard(task), SPARK_SCHEMA)
+        frame = frame.mapInArrow(on_shard(task), rows_type())
     return frame
 
 
@@ -135,7 +144,7 @@ def _first(
     )
     if others or not fed:
         frame = session.range(0, plan.shards, 1, plan.shards)
-        frame = frame.mapInArrow(on_shard(_only(task, others)), SPARK_SCHEMA)
+        frame = frame.mapInArrow(on_shard(_only(task, others)), rows_type())
     else:
         frame = no_rows(session)  # the leftmost frame of a union decides on the session
     for index, channel in fed:
@@ -144,7 +153,7 @@ def _first(
             msg = f"{name}: its DataFrame is not at hand; run the pipeline, not its proto"
             raise PlanError(msg)
         part = replace(_only(task, reached[index]), source=index)
-        frame = frame.union(sources[name].mapInArrow(on_shard(part), SPARK_SCHEMA))
+        frame = frame.union(sources[name].mapInArrow(on_shard(part), rows_type()))
     return frame
 
 
@@ -211,7 +220,7 @@ def launch_epoch(
     later = list(zip(tasks.later, tasks.sorted, strict=True))
     if frame is not None:
         assert epoch.feeding is not None
-        rows = frame.mapInArrow(in_epoch(tasks.fed[epoch.feeding], epoch, fed=True), SPARK_SCHEMA)
+        rows = frame.mapInArrow(in_epoch(tasks.fed[epoch.feeding], epoch, fed=True), rows_type())
     else:
         rows = session.range(0, shards, 1, shards)
         if whole and tasks.first is not None:
@@ -222,14 +231,14 @@ def launch_epoch(
                 rows = homes(session, shards)
         else:
             return no_rows(session)
-        rows = rows.mapInArrow(in_epoch(blob, epoch, empty=True), SPARK_SCHEMA)
+        rows = rows.mapInArrow(in_epoch(blob, epoch, empty=True), rows_type())
     for blob, ranked in later:
         rows = rows.repartitionById(shards, "shard")
         if sticky:
             rows = rows.join(homes(session, shards).hint("shuffle_hash"), "shard")
         if ranked:
             rows = rows.sortWithinPartitions("rank")
-        rows = rows.mapInArrow(in_epoch(blob, epoch), SPARK_SCHEMA)
+        rows = rows.mapInArrow(in_epoch(blob, epoch), rows_type())
     return rows
 
 

@@ -48,6 +48,10 @@ class Outputs:
             schema = arrow_schema(self._columns[index])
             self.schemas[index] = schema.serialize().to_pybytes()
 
+    def __bool__(self) -> bool:
+        """Whether there is any sink."""
+        return bool(self._sinks)
+
     def keep(self, rows: Any) -> Any:
         """Keep the rows of the run, if any sink wants them."""
         if not self._sinks:

@@ -437,8 +437,9 @@ class Stream:
                 self._tasks, session, epoch, self._plan.shards, frame, whole, self._sticky
             )
             rows = self._outputs.keep(rows)
-            told = rows.where(f"channel = {REPORT_CHANNEL}").select("seq", "payload").collect()
-            reports = self._gather([(row[0], bytes(row[1])) for row in told])
+            # Without sinks nothing but reports is left after the last superstep.
+            told = rows if not self._outputs else rows.where(f"channel = {REPORT_CHANNEL}")
+            reports = self._gather([(row.seq, bytes(row.payload)) for row in told.collect()])
             counts: dict[int, int] = defaultdict(int)
             for report in reports:
                 for channel, count in report.outputs.items():

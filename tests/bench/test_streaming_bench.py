@@ -125,13 +125,14 @@ def test_pushed_back_elements_all_come_back_and_are_read_once() -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("name", list(throughput.PIPELINES))
 def test_a_small_stream_gives_the_answer_of_the_formula(bed: Bed, name: str) -> None:
-    _, wrong = throughput.on_headrace(bed, name, throughput.rows_of(4_000, 2))
+    _, wrong = throughput.on_headrace(bed, name, throughput.rows_of(name, 4_000, 4))
     assert wrong == []
 
 
 @pytest.mark.spark
 def test_spark_alone_gives_the_answer_of_the_formula(bed: Bed) -> None:
-    _, wrong = throughput.on_spark(bed, native.Variant.ROW, throughput.rows_of(2_000, 1))
+    wanted = throughput.rows_of(throughput.WITHIN, 2_000, 1)
+    _, wrong = throughput.on_spark(bed, native.Variant.ROW, wanted)
     assert wrong == []
 
 
