@@ -48,6 +48,7 @@ from headrace.worker.frames import (
     Rank,
     SuperTuple,
 )
+from headrace.worker.lateness import Lateness
 from headrace.worker.panes import StreamGrouper, make_stream_grouper
 from headrace.worker.pending import PendingGraph, Side
 from headrace.worker.primitives import ShardOf
@@ -147,6 +148,9 @@ class StreamShard(ShardRun):
                 transform_id, run.number, coder.key_coder(),
                 windowing.windowfn.get_window_coder(), windowing.allowed_lateness.micros,
             )
+        kinds = {self._task.channels[port.channel].kind for port in stage.reads}
+        if run.stateful and kinds == {ChannelKind.KEYED}:
+            run.late = Lateness(windowing.allowed_lateness.micros)
         if stage.side_inputs:
             run.pending = self._make_pending(run)
             run.lateness = max(
@@ -285,6 +289,11 @@ class StreamShard(ShardRun):
         self._cells.attach(self._unit)
         for side in self._sides.values():
             side.attach(self._unit, BEGINNING)
+        for stage in self._streams():
+            if stage.late is not None:
+                stage.late.attach(
+                    epoch.watermarks.get((stage.number, shard), (BEGINNING, BEGINNING))[0]
+                )
         for run, grouper in self._each_grouper():
             last, _ = epoch.watermarks.get((run.number, shard), (BEGINNING, BEGINNING))
             grouper.attach(self._unit, last, epoch.now)
@@ -405,7 +414,8 @@ class StreamShard(ShardRun):
             watermarks=marks if here else {},
             wakeup=min((w for w in wakeups if w is not None), default=None),
             highs=self._highs if self._task.source is not None else {},
-            dropped=sum(g.dropped for g in groupers),
+            dropped=sum(g.dropped for g in groupers)
+            + sum(s.late.dropped for s in self._streams() if s.late is not None),
             pushed_back=waiting,
             finalisers=kept,
             outputs=self._outputs,

@@ -21,6 +21,7 @@ from headrace.plan.supersteps import Stage
 from headrace.state.store import Store
 from headrace.worker.batches import Meta
 from headrace.worker.bind import Finalisers
+from headrace.worker.lateness import Lateness
 from headrace.worker.residuals import Residuals
 from headrace.worker.splitter import splitting
 from headrace.worker.stage import MakeWriter, StageRun
@@ -54,6 +55,7 @@ class StreamStage(StageRun):
         self._providers: dict[str, Any] = {}  # of restrictions, by transform; for a drain
         self._cells = cells
         self.pending: Any = None  # a PendingGraph, if the stage begins with side inputs
+        self.late: Lateness | None = None  # if elements go to a stateful ParDo one by one
         self.lateness = 0  # how long elements may come after the end of their windows
         self._finalisers: list[Callable[[], None]] = []
         self._now = 0
@@ -97,7 +99,12 @@ class StreamStage(StageRun):
             self.pending.attach(store)
 
     def push(self, transform_id: str, values: list[Any], meta: Meta) -> None:
-        """Process a batch, or as much of it as its side inputs are there for."""
+        """Process a batch: what is not too late, and what has its side inputs."""
+        if self.late is not None:
+            in_time = self.late.in_time(values, meta)
+            if in_time is None:
+                return
+            values, meta = in_time
         if self.pending is not None:
             admitted = self.pending.admit(values, meta)
             if admitted is None:
