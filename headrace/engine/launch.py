@@ -12,6 +12,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
+
 from headrace.errors import PlanError
 from headrace.plan.ids import StageId
 from headrace.plan.settings import Settings
@@ -35,9 +37,9 @@ FRAME_PREFIX = "frame:"
 @cache
 def rows_type() -> Any:
     """The schema of super tuples, read once: Spark would parse its words at every use."""
-    from pyspark.sql.types import StructType
-
-    return StructType.fromDDL(SPARK_SCHEMA)
+    kinds = {"int": IntegerType(), "bigint": LongType(), "binary": BinaryType()}
+    columns = (column.split() for column in SPARK_SCHEMA.split(", "))
+    return StructType([StructField(name, kinds[kind], False) for name, kind, *_ in columns])
 
 
 def tasks_of(plan: Plan, settings: Settings) -> list[SuperstepTask]:
