@@ -66,6 +66,7 @@ soak: setup ## run a streaming pipeline for 20 minutes and see what grows
 	$(BIN)/python -m soak
 
 chaos: setup ## kill a streaming run 30 times and compare its output; see chaos/
+	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/chaos
 	$(BIN)/python -m chaos
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: The part at the beginning that is left out: caches fill, code warms up, state grows to its size.
-WARM_UP_SHARE = 0.3
+#: The part at the beginning that is left out: code warms up, state grows to its size, and workers
+#: fill their memory of recent change logs, which takes hundreds of epochs.
+WARM_UP_SHARE = 0.5
 #: More samples than this are thinned out; the number of pairs is the square.
 MOST_SAMPLES = 1_000
 

@@ -89,7 +89,7 @@ class CountUntilSilence(beam.DoFn):  # type: ignore[misc]
         count.write((count.read() or 0) + pair[1])
         end.set(at + self._silence)
 
-    @on_timer(END)
+    @on_timer(END)  # type: ignore[untyped-decorator]
     def emit(
         self,
         key: int = beam.DoFn.KeyParam,

@@ -18,7 +18,7 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import headrace
-from soak.fit import Trend, settled, trend
+from soak.fit import WARM_UP_SHARE, Trend, settled, trend
 from soak.pipeline import NAMESPACE, Life, build, complaints
 from soak.plot import Chart, Series
 from soak.samples import Sample, look
@@ -156,7 +156,7 @@ def _settled_ratio(first: Phase, second: Phase, value: Callable[[Sample], float]
         return statistics.median(map(value, phase.samples[start:]))
 
     # The second phase takes half its time to fill.
-    before = middle(first, 0.3)
+    before = middle(first, WARM_UP_SHARE)
     return middle(second, 0.55) / before if before else float("inf")
 
 
@@ -180,6 +180,7 @@ def charts(phases: Sequence[Phase]) -> list[Chart]:
         chart("JVM, resident", "MB", lambda s: s.jvm_bytes / _MEGA),
         chart("Local state, allocated", "MB", lambda s: s.local_bytes / _MEGA),
         chart("Checkpoint, allocated", "MB", lambda s: s.checkpoint_bytes / _MEGA),
+        chart("Spark's log of batches, allocated", "MB", lambda s: s.spark_log_bytes / _MEGA),
         chart("Epoch time", "ms", lambda s: s.epoch_seconds * 1e3),
         chart("Rows of state", "", lambda s: float(s.state_rows)),
     ]

@@ -23,7 +23,8 @@ class Sample:
     worker_bytes: int  # resident, all Python workers
     jvm_bytes: int
     local_bytes: int  # allocated for local stores
-    checkpoint_bytes: int
+    checkpoint_bytes: int  # allocated, without Spark's own log of batches
+    spark_log_bytes: int  # Spark keeps a hundred batches, whatever they held
     state_rows: int
 
 
@@ -48,10 +49,17 @@ def resident(pid: int, proc: Path = PROC) -> int:
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
+def split_checkpoint(folder: Path) -> tuple[int, int]:
+    """Give the bytes of our own part of a checkpoint, and of the part that Spark writes."""
+    spark = allocated(folder / "spark")
+    return max(0, allocated(folder) - spark), spark
+
+
 def look(seconds: float, standing: Any, folder: Path) -> Sample:
     """Take one sample of a run whose checkpoint and local state lie in the folder."""
     processes = tree(os.getpid())
     jvms = [p.pid for p in processes.values() if p.command == "java"]
+    ours, log = split_checkpoint(folder / "checkpoint")
     return Sample(
         seconds=seconds,
         epoch=standing.epoch,
@@ -59,6 +67,7 @@ def look(seconds: float, standing: Any, folder: Path) -> Sample:
         worker_bytes=sum(map(resident, workers(processes))),
         jvm_bytes=sum(map(resident, jvms)),
         local_bytes=allocated(folder / "local"),
-        checkpoint_bytes=allocated(folder / "checkpoint"),
+        checkpoint_bytes=ours,
+        spark_log_bytes=log,
         state_rows=standing.state_rows,
     )

@@ -99,7 +99,7 @@ class CountUntilEnd(beam.DoFn):  # type: ignore[misc]
             before = 0
         count.write(before + 1)
 
-    @on_timer(END)
+    @on_timer(END)  # type: ignore[untyped-decorator]
     def emit(
         self,
         key: int = beam.DoFn.KeyParam,

@@ -51,7 +51,8 @@ def restart(bed: Bed, folder: Path, number: int) -> tuple[float, Any]:
     def committed() -> bool:
         if result.state != "RUNNING":
             result.wait_until_finish()
-        return result.standing.openings > 0 and result.standing.epoch > max(first, 0)
+        standing = result.standing
+        return bool(standing.openings > 0 and standing.epoch > max(first, 0))
 
     try:
         wait_for(committed, "the first epoch after a restart")

@@ -80,8 +80,8 @@ def test_a_slope_is_not_bent_by_a_few_outliers() -> None:
 @pytest.mark.parametrize(("per_second", "flat"), [(0.0, True), (0.5, True), (3.0, False)])
 def test_growth_within_what_is_allowed_counts_as_flat(per_second: float, flat: bool) -> None:
     times = [float(t) for t in range(100)]
-    # The steep first 30 seconds are warm-up. After them 70 s at 0.5 are 35, less than 10 %.
-    values = [20.0 * t if t < 30 else 600.0 + per_second * (t - 30) for t in times]
+    # The steep first half is warm-up. After it 49 s at 0.5 are 24.5, less than 10 % of 612.
+    values = [12.0 * t if t < 50 else 600.0 + per_second * (t - 50) for t in times]
     found = trend("toy", "MB", times, values, share=0.1, least=1.0)
     assert found.flat is flat
     assert found.slope == pytest.approx(per_second * 3600)

@@ -7,6 +7,7 @@ rows are compared with those worked out from the input.
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ from chaos.processes import Driver, Home
 from headrace.state.crash_points import Point, asked_for, crash_point
 
 SECONDS = 240.0
+#: A dozen starts of Spark: `make chaos` asks for them. The short form, which runs always, is
+#: tests/streaming/test_crash_gaps.py.
+slow = pytest.mark.skipif(
+    "HEADRACE_SLOW" not in os.environ, reason="takes minutes; set HEADRACE_SLOW=1, or make chaos"
+)
 SHAPE = Shape(elements=4_000, files=9, rate_files=4, seed=3)
 
 
@@ -106,6 +112,7 @@ def log(home: Home) -> str:
     return home.log.read_text(errors="replace")[-4000:]
 
 
+@slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.gap.replace(" ", "_"))
@@ -117,6 +124,7 @@ def test_a_crash_hits_the_gap_it_is_meant_for(
     assert seen == Seen(ended=-signal.SIGKILL, epoch=epoch, phase=case.phase), log(home)
 
 
+@slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_after_a_crash_in_every_gap_the_rows_are_exactly_the_right_ones(
@@ -131,6 +139,7 @@ def test_after_a_crash_in_every_gap_the_rows_are_exactly_the_right_ones(
     assert differences(written(home.output), wanted) == []
 
 
+@slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_an_epoch_whose_worker_was_killed_is_run_again_by_the_driver(
