@@ -65,13 +65,17 @@ class EpochFolders:
             return
         session = frame.sparkSession
         note = f"{self.path}/{_NOTES}/{hashlib.sha256(writer.encode()).hexdigest()[:16]}"
-        if _exists(session, note):
+        begun = _exists(session, note)
+        if begun:
             told = "".join(row[0] for row in session.read.text(note).collect())
-            self._first[writer] = int(json.loads(told)["first"])
-            return
+            if told:
+                self._first[writer] = int(json.loads(told)["first"])
+                return
+            # This writer ended while it wrote the note: it had looked at the place, and no row of
+            # it is there yet.
         first = 0
         if _exists(session, self.path):
-            if mode is Mode.ERROR:
+            if mode is Mode.ERROR and not begun:
                 msg = (
                     f"WriteToSpark: there is already something at {self.path}; write elsewhere, "
                     "or give mode='append' or mode='overwrite'"
@@ -79,7 +83,7 @@ class EpochFolders:
                 raise OptionError(msg)
             if mode is Mode.OVERWRITE:
                 self._clear(frame, self.path)
-            else:
+            elif mode is Mode.APPEND:
                 first = self._next_free(session)
         told = json.dumps({"writer": writer, "first": first})
         written = session.range(0, 1, 1, 1).select(functions.lit(told))

@@ -92,6 +92,16 @@ def test_a_new_run_heeds_the_mode_and_a_restarted_one_does_not(spark: Any, tmp_p
     assert stored(spark, path) == [(4, 0)]
 
 
+def test_a_run_that_ended_while_it_wrote_its_note_begins_again(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    WriteToSpark(str(path)).deliver_epoch(rows(spark, 1), 0, True, writer="run")
+    for part in (path / "_headrace").rglob("*"):
+        if part.is_file():
+            part.unlink()
+    WriteToSpark(str(path)).deliver_epoch(rows(spark, 1), 0, True, writer="run")
+    assert stored(spark, path) == [(1, 0)]
+
+
 def test_overwrite_clears_the_path_also_where_the_session_keeps_partitions(
     spark: Any, tmp_path: Path
 ) -> None:
