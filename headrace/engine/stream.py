@@ -143,6 +143,7 @@ class Stream:
         try:
             self._open()
             while True:
+                self._listen()
                 if self._failure is not None:
                     raise self._failure
                 action = next_action(self._situation())
@@ -211,20 +212,25 @@ class Stream:
             watermarks=by_step(self._plan, self._watermarks),
         )
 
-    def _situation(self) -> Situation:
+    def _listen(self) -> None:
+        """See that the queries of the streaming DataFrames run, once all else has been read."""
         assert self._checkpoint is not None
-        newest = self._checkpoint.newest
-        begun = newest is not None
         if self._failure is None and (failure := self._queries.failure()) is not None:
             self._failure = translate(failure)
+        ending = self._told_to_stop or self._told_to_drain or self._drained
+        if self._failure is not None or ending or self._checkpoint.newest is None:
+            return
+        if all(r.streaming or n in self._read for n, r in self._frames.reads.items()):
+            for name in self._frames.streaming():
+                self._queries.listen(
+                    name, self._frames.sources[name], self._folder_of(name), self._arrived
+                )
+
+    def _situation(self) -> Situation:
+        assert self._checkpoint is not None
+        begun = self._checkpoint.newest is not None
         bounded = [n for n, r in self._frames.reads.items() if not r.streaming]
-        streaming = [n for n, r in self._frames.reads.items() if r.streaming]
-        if begun and not self._told_to_stop and not self._told_to_drain and not self._drained:
-            if all(n in self._read for n in bounded):
-                for name in streaming if self._failure is None else ():
-                    self._queries.listen(
-                        name, self._frames.sources[name], self._folder_of(name), self._arrived
-                    )
+        streaming = self._frames.streaming()
         listening = [n for n in streaming if self._queries.is_listening(n)]
         ended = begun and all(out >= MAX_TIME for _, out in self._watermarks.values())
         ended = ended and all(self._source_mark(ref) >= MAX_TIME for ref in self._channels)

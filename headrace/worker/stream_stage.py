@@ -43,7 +43,6 @@ class StreamStage(StageRun):
         max_bundle_elements: int,
     ) -> None:
         self.number = number
-        self._window_coders: dict[str, Any] = {}
         super().__init__(stage, components, cells, make_writer, max_bundle_elements)
         transforms = self._processor.process_bundle_descriptor.transforms
         self._splittable = [
@@ -53,7 +52,6 @@ class StreamStage(StageRun):
         ]
         self._residuals_kept = Residuals(number) if self._splittable else None
         self._providers: dict[str, Any] = {}  # of restrictions, by transform; for a drain
-        self._cells = cells
         self.pending: Any = None  # a PendingGraph, if the stage begins with side inputs
         self.late: Lateness | None = None  # if elements go to a stateful ParDo one by one
         self.lateness = 0  # how long elements may come after the end of their windows
