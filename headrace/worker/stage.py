@@ -19,7 +19,7 @@ from apache_beam.utils import proto_utils
 
 from headrace.plan.supersteps import Stage
 from headrace.worker.batches import BATCH_VALUES, Meta, batch_of
-from headrace.worker.bind import ShardWrite, Shared
+from headrace.worker.bind import ShardWrite, Shared, quick_sampling
 from headrace.worker.cells import Cells
 from headrace.worker.lanes import augment
 from headrace.worker.route import Route
@@ -58,9 +58,10 @@ class StageRun:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor()
         descriptor.CopyFrom(components)
         descriptor.MergeFromString(stage.transforms)
-        self._processor = bundle_processor.BundleProcessor(
-            frozenset(), descriptor, cells, None
-        )
+        with quick_sampling():
+            self._processor = bundle_processor.BundleProcessor(
+                frozenset(), descriptor, cells, None
+            )
         self._ops: dict[str, Any] = self._processor.ops
         self._sampler = self._processor.state_sampler
         self._timers = self._make_timers()
