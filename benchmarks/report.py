@@ -101,8 +101,15 @@ def show(figures: Sequence[Figure], console: Console | None = None) -> None:
 
 def record(figures: Sequence[Figure], settings: dict[str, Any], today: datetime.date) -> Any:
     """Give everything as plain data: raw samples, versions, and the machine without its name."""
+    return envelope(FORMAT, settings, today, [_case(figure) for figure in figures])
+
+
+def envelope(
+    number: int, settings: dict[str, Any], today: datetime.date, cases: list[Any]
+) -> dict[str, Any]:
+    """Put cases into what every file of results says of its run; `number` is the file's format."""
     return {
-        "format": FORMAT,
+        "format": number,
         "date": today.isoformat(),
         "versions": {
             "headrace": headrace.__version__,
@@ -111,7 +118,7 @@ def record(figures: Sequence[Figure], settings: dict[str, Any], today: datetime.
         },
         "machine": machine(),
         "settings": settings,
-        "cases": [_case(figure) for figure in figures],
+        "cases": cases,
     }
 
 

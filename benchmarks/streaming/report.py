@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-import headrace
-from benchmarks.report import PACKAGES, PLAIN_WIDTH, count, machine
+from benchmarks.report import PLAIN_WIDTH, count, envelope
 from benchmarks.streaming.figures import Line, Outcome
 
 FORMAT = 1
@@ -82,18 +79,7 @@ def show(outcomes: Sequence[Outcome], console: Console | None = None) -> None:
 
 def record(outcomes: Sequence[Outcome], settings: dict[str, Any], today: datetime.date) -> Any:
     """Give everything as plain data: raw samples, versions, and the machine without its name."""
-    return {
-        "format": FORMAT,
-        "date": today.isoformat(),
-        "versions": {
-            "headrace": headrace.__version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in PACKAGES},
-        },
-        "machine": machine(),
-        "settings": settings,
-        "cases": [_case(outcome) for outcome in outcomes],
-    }
+    return envelope(FORMAT, settings, today, [_case(outcome) for outcome in outcomes])
 
 
 def _case(outcome: Outcome) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from headrace.engine.session import Place
@@ -25,16 +26,30 @@ LINE_SECONDS = 5.0
 @contextmanager
 def watching(place: Place, group: str, plan: Plan, style: str) -> Iterator[None]:
     """Show progress while the block runs."""
+    live, lines = partial(_bar, place, group, plan), partial(_lines, place, group, plan)
+    with beside(style, live, lines):
+        yield
+
+
+@contextmanager
+def beside(
+    style: str, live: Callable[[threading.Event], None], lines: Callable[[threading.Event], None]
+) -> Iterator[None]:
+    """While the block runs, let a thread show it in the style that was asked for.
+
+    Args:
+        style: rich, plain, off, or auto: rich in a terminal, plain elsewhere.
+        live: shows it in a terminal until the event is set.
+        lines: shows it in plain lines until the event is set.
+    """
     if style == "auto":
         style = "rich" if sys.stderr.isatty() else "plain"
     if style == "off":
         yield
         return
     stop = threading.Event()
-    show = _bar if style == "rich" else _lines
-    thread = threading.Thread(
-        target=show, args=(place, group, plan, stop), name="headrace-progress", daemon=True
-    )
+    show = live if style == "rich" else lines
+    thread = threading.Thread(target=show, args=(stop,), name="headrace-progress", daemon=True)
     thread.start()
     try:
         yield

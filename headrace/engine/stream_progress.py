@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import partial
 
-from headrace.engine.progress import LINE_SECONDS, POLL_SECONDS, QUIET_SECONDS
+from headrace.engine.progress import LINE_SECONDS, POLL_SECONDS, QUIET_SECONDS, beside
 from headrace.engine.standing import Standing
 from headrace.engine.stream import Stream
 from headrace.plan.clocks import MAX_TIME, MIN_TIME
@@ -22,22 +23,8 @@ from headrace.plan.supersteps import Plan
 @contextmanager
 def following(stream: Stream, plan: Plan, style: str) -> Iterator[None]:
     """Show progress while the block runs."""
-    if style == "auto":
-        style = "rich" if sys.stderr.isatty() else "plain"
-    if style == "off":
+    with beside(style, partial(_live, stream, plan), partial(_lines, stream, plan)):
         yield
-        return
-    stop = threading.Event()
-    show = _live if style == "rich" else _lines
-    thread = threading.Thread(
-        target=show, args=(stream, plan, stop), name="headrace-progress", daemon=True
-    )
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def line(plan: Plan, standing: Standing, seconds: float) -> str:
