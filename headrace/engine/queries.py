@@ -24,6 +24,18 @@ class EndingError(HeadraceError):
     """Raised into Spark so that it does not log a batch that was not run."""
 
 
+class _Quiet(logging.Filter):
+    """Keeps a batch that we sent back ourselves out of the log: nothing is wrong."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is worth a line."""
+        raised = record.exc_info[1] if record.exc_info else None
+        return not isinstance(raised, EndingError)
+
+
+logging.getLogger("py4j.clientserver").addFilter(_Quiet())
+
+
 class Queries:
     """The queries of one run, by the names of their DataFrames."""
 
@@ -35,9 +47,7 @@ class Queries:
     def listen(
         self, name: str, frame: Any, folder: str, arrived: Callable[[str, Any, int], None]
     ) -> None:
-        """Start a query, unless it was started before."""
-        if name in self._queries:
-            return
+        """Start a query."""
         writer = frame.writeStream.foreachBatch(
             lambda batch, batch_id: arrived(name, batch, batch_id)
         ).option("checkpointLocation", folder)
@@ -47,6 +57,10 @@ class Queries:
             millis = max(1, round(self._options.trigger_seconds * 1000))
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
         self._queries[name] = writer.start()
+
+    def is_started(self, name: str) -> bool:
+        """Whether the query of a DataFrame was started."""
+        return name in self._queries
 
     def is_listening(self, name: str) -> bool:
         """Whether a DataFrame may still bring rows."""

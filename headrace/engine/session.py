@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.engine.archives import own_package
 from headrace.engine.probe import check_executors, is_local
@@ -32,6 +32,15 @@ CHILD_SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",  # a row of ours is 64 KiB and more
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+}
+
+#: Spark's manager for its own two logs of a query, where they are on a local disk. The default one
+#: starts a process for every file to set its permissions, which takes 60 ms of an epoch.
+LOCAL_LOGS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    )
 }
 
 #: Static settings of a session that we start ourselves.
@@ -90,6 +99,22 @@ def find_place(spark: Any | None, master: str | None) -> Place:
         session=child, parent=parent, owned=owned,
         parallelism=int(parent.sparkContext.defaultParallelism),
     )
+
+
+def own_query(place: Place, frame: Any, local_logs: bool) -> Any:
+    """Give a streaming DataFrame as one of our session: its query takes the session's settings.
+
+    Args:
+        place: where the pipeline runs.
+        frame: a DataFrame of the user's session.
+        local_logs: Spark's logs of the query are on a local disk.
+    """
+    for name, value in LOCAL_LOGS.items() if local_logs else ():
+        place.session.conf.set(name, value)
+    jvm = place.session._jvm  # noqa: SLF001 (Spark's Python has no door to the other session)
+    plan = frame._jdf.logicalPlan()  # noqa: SLF001
+    java = place.session._jsparkSession  # noqa: SLF001
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, plan), place.session)
 
 
 def running_session() -> Any | None:

@@ -40,7 +40,7 @@ from headrace.engine.metrics import dump, load, merge, parse
 from headrace.engine.outputs import Outputs
 from headrace.engine.probe import is_local
 from headrace.engine.queries import ENDING, EndingError, Queries
-from headrace.engine.session import CHILD_SETTINGS, Place
+from headrace.engine.session import Place, own_query
 from headrace.engine.standing import Standing, StreamOptions, by_step
 from headrace.errors import CheckpointError, PlanError, WorkerLostError
 from headrace.io.frames import Frames
@@ -222,9 +222,10 @@ class Stream:
             return
         if all(r.streaming or n in self._read for n, r in self._frames.reads.items()):
             for name in self._frames.streaming():
-                self._queries.listen(
-                    name, self._frames.sources[name], self._folder_of(name), self._arrived
-                )
+                if not self._queries.is_started(name):
+                    local = self._checkpoint.files.is_local
+                    frame = own_query(self._place, self._frames.sources[name], local)
+                    self._queries.listen(name, frame, self._folder_of(name), self._arrived)
 
     def _situation(self) -> Situation:
         assert self._checkpoint is not None
@@ -327,8 +328,6 @@ class Stream:
                 self._failure = self._gap(name, last, batch_id)
                 self._wake.set()
                 raise self._failure
-            for setting, value in CHILD_SETTINGS.items():
-                batch.sparkSession.conf.set(setting, value)
             try:
                 self._epoch(frame=batch, source=name, batch_id=batch_id)
             except BaseException as failure:
