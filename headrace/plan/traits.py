@@ -89,6 +89,11 @@ class Traits:
         return replace(self, **said)  # type: ignore[arg-type]
 
 
+#: A DoFn may offer its outputs in bulk by a method of this name: it takes an element and gives a
+#: list of values and a list of their times in microseconds, just those that `process` would give
+#: one by one as timestamped values. Other runners know nothing of it and call `process`.
+BLOCK_METHOD = "headrace_block"
+
 _ATTRIBUTE = "_headrace_traits"
 
 _E = TypeVar("_E", bound=Enum)

@@ -161,6 +161,8 @@ def step_node(step: Step, op: Any, step_name: str, edge: Edge) -> Node:
             return _one(step.function, op.scoped_process_state, step_name, edge)
         case Shape.KEEP:
             return _keep(step.function, op.scoped_process_state, step_name, edge)
+        case Shape.BLOCK:
+            return _block(step.function, op.scoped_process_state, step_name, edge)
         case Shape.MANY | Shape.FLAT | Shape.STREAM:
             return _many(step, op.scoped_process_state, step_name, edge)
 
@@ -222,6 +224,21 @@ def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
             edge.results(values, meta)
         elif chosen:
             edge.results([values[i] for i in chosen], pick(meta, chosen))
+
+    return run
+
+
+def _block(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
+    def run(values: list[Any], meta: Meta) -> None:
+        del meta  # the times are the function's to give; the window is the global one
+        for value in values:
+            with state:
+                try:
+                    out, times = function(value)
+                except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                    augment(error, step_name)
+            size = len(out)
+            edge(out, Columns(times, [GLOBAL] * size, [PANE_INFO_UNKNOWN] * size))
 
     return run
 

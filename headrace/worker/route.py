@@ -14,6 +14,7 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms import core
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils import proto_utils
 
 from headrace.worker.assign import windows_node
@@ -27,6 +28,7 @@ from headrace.worker.lanes import (
     step_node,
 )
 from headrace.worker.primitives import frozen_type, is_frozen
+from headrace.worker.steps import Shape
 
 _ASSIGN_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
 _PHASES = {
@@ -44,14 +46,15 @@ REBATCH_VALUES = 512
 class Rebatcher:
     """Gathers single elements into batches, as long as they cannot change while they wait."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, most: int = REBATCH_VALUES) -> None:
         self._node = node
+        self._most = most
         self._held: list[Any] = []
 
     def process(self, element: Any) -> None:
         """Take one windowed value."""
         self._held.append(element)
-        if len(self._held) >= REBATCH_VALUES or not is_frozen(element.value):
+        if len(self._held) >= self._most or not is_frozen(element.value):
             self.flush()
 
     def flush(self) -> None:
@@ -86,7 +89,9 @@ class Route:
         for transform_id, op in ops.items():
             if isinstance(op, SimpleDo) and transform_id not in self._nodes:
                 # Fed one by one by an operation outside the lanes: gather batches for it.
-                rebatcher = Rebatcher(self._node(transform_id))
+                # A block is a batch already, and who made it must not run ahead.
+                most = 1 if op.step.shape is Shape.BLOCK else REBATCH_VALUES
+                rebatcher = Rebatcher(self._node(transform_id), most)
                 self._rebatchers[transform_id] = rebatcher
                 op.process = rebatcher.process
 
@@ -126,6 +131,8 @@ class Route:
         if len(proto.outputs) != 1:
             return element_node(op)
         if isinstance(op, SimpleDo):
+            if op.step.shape is Shape.BLOCK and type(op.window_fn) is not GlobalWindows:
+                return element_node(op)  # its times alone do not say where the outputs belong
             (coder,) = op.spec.output_coders
             edge = self._edge(
                 transform_id, window_fn=op.window_fn, tag=op.tag,

@@ -16,6 +16,8 @@ from typing import Any
 from apache_beam.runners import common
 from apache_beam.transforms import core, userstate
 
+from headrace.plan.traits import BLOCK_METHOD
+
 #: Default values that ask Beam to fill an argument in; any other default is the user's own.
 _FILLED_IN = (core._DoFnParam, userstate.StateSpec, userstate.TimerSpec)  # noqa: SLF001
 
@@ -28,6 +30,7 @@ class Shape(Enum):
     MANY = "many"  # an iterable of outputs, or None; never a text or a dict
     FLAT = "flat"  # FlatMap's: the same, but a text or a dict is taken apart like a list
     STREAM = "stream"  # a generator of outputs, never None
+    BLOCK = "block"  # a list of outputs, and a list of their times in microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,9 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
         inner = _unwrap(fn._fn)  # noqa: SLF001 (Beam's own wrapper has no public door)
         if inner is not None:
             return inner
+    block = getattr(fn, BLOCK_METHOD, None)
+    if block is not None:
+        return Step(function=block, shape=Shape.BLOCK)
     process = fn.process
     if isinstance(fn, core.CallableWrapperDoFn):
         return Step(function=process, shape=Shape.FLAT)

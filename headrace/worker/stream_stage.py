@@ -19,8 +19,9 @@ from apache_beam.runners.common import DoFnSignature
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.supersteps import Stage
 from headrace.state.store import Store
-from headrace.worker.batches import Meta
+from headrace.worker.batches import Meta, pick
 from headrace.worker.bind import Finalisers
+from headrace.worker.lanes import pick_one
 from headrace.worker.lateness import Lateness
 from headrace.worker.residuals import Residuals
 from headrace.worker.splitter import splitting
@@ -28,6 +29,11 @@ from headrace.worker.stage import MakeWriter, StageRun
 from headrace.worker.stored_timers import StoredTimers
 
 _PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
+
+
+def _share(until: float, sharers: int) -> float:
+    """Give the seconds that the next of so many may take until a moment."""
+    return max(0.01, (until - time.monotonic()) / sharers)
 
 
 class StreamStage(StageRun):
@@ -111,8 +117,15 @@ class StreamStage(StageRun):
         self._run_batch(transform_id, values, meta)
 
     def _run_batch(self, transform_id: str, values: list[Any], meta: Meta) -> None:
-        with splitting(self._splittable, self._bundle_seconds, self._split_off):
+        if not self._splittable:
             super().push(transform_id, values, meta)
+            return
+        # One after the other, and each its share of the time: one that may go on for ever would
+        # else leave nothing to the others, and their watermarks would hold everything back.
+        until = time.monotonic() + self._bundle_seconds
+        for i, value in enumerate(values):
+            with splitting(self._splittable, _share(until, len(values) - i), self._split_off):
+                super().push(transform_id, [value], pick_one(pick(meta, [i])))
 
     def release(self, opened: Any, watermarks: list[int]) -> None:
         """Process what waited for side inputs that are there now."""
@@ -176,15 +189,14 @@ class StreamStage(StageRun):
         until = time.monotonic() + self._bundle_seconds
         while due := rests.take_all() if self._drain else rests.take_due(self._now):
             self._begin()
-            for rest in due:
+            for i, rest in enumerate(due):
                 op = self._ops[rest.transform_id]
                 element = op.input_info.main_input_coder.get_impl().decode_nested(rest.element)
                 if self._drain:
                     element = self._truncated(rest.transform_id, element)
                     if element is None:
                         continue
-                left = max(0.01, until - time.monotonic())
-                with splitting(self._splittable, left, self._split_off):
+                with splitting(self._splittable, _share(until, len(due) - i), self._split_off):
                     op.process(element)
             self._end()
             if time.monotonic() >= until:
