@@ -104,6 +104,11 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "Default: 384.",
         )
         parser.add_argument(
+            "--no_slicing", action="store_true", default=False,
+            help="Keep a partial for every sliding window instead of one for every slice of time "
+            "that windows share. Slower; there to compare with. Default: slices.",
+        )
+        parser.add_argument(
             "--checkpoint", default="",
             help="Streaming: the folder (a path, or a URI that pyarrow knows) where state is kept. "
             "A pipeline started again on it goes on where it was. Default: a folder of its own "
@@ -182,7 +187,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         streaming = options.view_as(StandardOptions).streaming or is_unbounded(proto)
         plan = compile_pipeline(
             proto, shards=known.shards or 1, name=_name(options), drain=self._drain,
-            streaming=streaming,
+            streaming=streaming, slicing=not known.no_slicing,
         )
         if streaming:
             frames.check_epochs()

@@ -1,6 +1,6 @@
 """The compiler's front door: Beam proto in, sealed plan out. Never starts Spark.
 
-check -> ingest -> analyse -> cut regions, elide -> fuse -> schedule -> seal.
+check -> ingest -> analyse -> cut regions, elide -> fuse -> schedule -> slice windows -> seal.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from headrace.compiler.fuse import fuse
 from headrace.compiler.ingest import ingest
 from headrace.compiler.passes.place_scripts import scripts_of
 from headrace.compiler.schedule import Schedule, schedule
+from headrace.compiler.slice_windows import slice_windows
 from headrace.compiler.urns import check_pipeline
 from headrace.plan.facts import StateFacts
 from headrace.plan.supersteps import Plan
@@ -36,10 +37,11 @@ def compile_pipeline(
     name: str = "pipeline",
     drain: bool = False,
     streaming: bool = False,
+    slicing: bool = True,
 ) -> Plan:
     """Compile a portable pipeline for a number of shards."""
     with deep_recursion():
-        return _compile(pipeline_proto, shards, name, drain, streaming)
+        return _compile(pipeline_proto, shards, name, drain, streaming, slicing)
 
 
 def is_unbounded(pipeline_proto: Any) -> bool:
@@ -87,7 +89,7 @@ def _coder_urns(coder_id: str, components: Any) -> Any:
 
 
 def _compile(
-    pipeline_proto: Any, shards: int, name: str, drain: bool, streaming: bool
+    pipeline_proto: Any, shards: int, name: str, drain: bool, streaming: bool, slicing: bool
 ) -> Plan:
     check_pipeline(pipeline_proto, streaming=streaming)
     graph = analyse(ingest(pipeline_proto))
@@ -96,6 +98,8 @@ def _compile(
         pipeline_proto, at_home=at_home, drain=drain, streaming=streaming
     )
     laid_out = schedule(stages, context, at_home=at_home)
+    if slicing:
+        laid_out = slice_windows(laid_out, context.components)
     components = beam_fn_api_pb2.ProcessBundleDescriptor(
         pcollections=dict(context.components.pcollections.items()),
         coders=dict(context.components.coders.items()),

@@ -29,6 +29,7 @@ def facts_of(laid_out: Schedule, components: Any) -> StateFacts:
     }
     windowings = {
         channel.windowing_id: _windowing(components.windowing_strategies[channel.windowing_id])
+        + (", in slices" if channel.slices else "")
         for channel in laid_out.channels
         if channel.windowing_id
     }

@@ -16,6 +16,7 @@ from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.operators import Operator
 from headrace.plan.regions import Region
 from headrace.plan.scripts import Script
+from headrace.plan.slices import Slices
 
 #: What the compiler puts at the two ends of a stage, and the worker builds operations for.
 STAGE_READ_URN = "headrace:stage_read:v1"
@@ -47,6 +48,7 @@ class Channel:
     coder_id: str = ""  # windowed coder of the elements; writer and reader use this very one
     windowing_id: str = ""  # windowing strategy, for groupings
     group_by_target: bool = False  # LOCAL channel whose reader groups by key (an elided exchange)
+    slices: Slices | None = None  # the grouping keeps one partial per slice, not one per window
     source_ref: str = ""  # "impulse", or which DataFrame feeds it; empty: nothing ever comes
 
     @property

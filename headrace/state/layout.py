@@ -32,6 +32,7 @@ class Kind(Enum):
     TIMER_HOLD = "o"  # by output time: timers that hold the watermark
     EXPIRY = "x"  # by expiry: windows that have user state
     GROUP = "g"  # by window end: values that wait for their window
+    SLICE = "l"  # by slice end: what came for a slice of time, many keys in one row
     TRIGGER = "k"  # a key's trigger state
     TRIGGER_VALUES = "b"  # a key's values that wait for a trigger
     TRIGGER_EVENT = "f"  # by firing time: keys with event-time timers of triggers
@@ -50,11 +51,14 @@ TIMED = frozenset(
     {
         Kind.TIMER_EVENT, Kind.TIMER_CLOCK, Kind.TIMER_HOLD, Kind.EXPIRY, Kind.GROUP,
         Kind.TRIGGER_EVENT, Kind.TRIGGER_CLOCK, Kind.TRIGGER_HOLD, Kind.SIDE, Kind.PENDING_SIDE,
-        Kind.RESIDUAL,
+        Kind.RESIDUAL, Kind.SLICE,
     }
 )
 #: Kinds whose rows are the same on every shard: a new shard takes them from any old one.
 EVERYWHERE = frozenset({Kind.SIDE})
+#: Kinds whose rows hold keys of several shards-to-be: a new shard takes those of all old ones, and
+#: whoever reads them picks what is its own.
+MIXED = frozenset({Kind.SLICE})
 #: Kinds that stay with the shard and are not handed on to another number of shards.
 OWN = frozenset({Kind.META})
 

@@ -13,11 +13,13 @@ from headrace.errors import StateError
 from headrace.state.chain import Chain, Link
 from headrace.state.changelog import problems, read_link
 from headrace.state.files import Files
-from headrace.state.layout import EVERYWHERE, OWN, TIMED, Kind
+from headrace.state.layout import EVERYWHERE, MIXED, OWN, TIMED, Kind
+from headrace.state.mixed import own_part
 
 #: Where a name has its place, by the name's first byte.
 _PLACE_AT = {ord(kind.value): 11 if kind in TIMED else 3 for kind in Kind}
 _EVERYWHERE = frozenset(ord(kind.value) for kind in EVERYWHERE)
+_MIXED = frozenset(ord(kind.value) for kind in MIXED)
 _OWN = frozenset(ord(kind.value) for kind in OWN)
 
 
@@ -53,7 +55,14 @@ def redistribute(
         read_chain(files, chain, _belongs(shard, shards, first=old == 0))
         for old, chain in enumerate(chains)
     ]
-    return merge(*parts)
+    # New names come in no order; what is taken apart is small beside the rows of single keys.
+    taken_apart = sorted(
+        row
+        for old, chain in enumerate(chains)
+        for name, value in read_chain(files, chain, lambda name: name[0] in _MIXED)
+        for row in own_part(name, value, old, shard, shards)
+    )
+    return merge(*parts, taken_apart)
 
 
 def verify_chain(files: Files, chain: Chain) -> list[str]:
@@ -86,6 +95,8 @@ def _belongs(shard: int, shards: int, *, first: bool) -> Callable[[bytes], bool]
             return False
         if letter in _EVERYWHERE:
             return first
+        if letter in _MIXED:
+            return False  # taken apart, not taken over: see `redistribute`
         return int.from_bytes(name[at : at + 4], "big") % shards == shard
 
     return keep

@@ -39,8 +39,9 @@ def builtin_of(combine_fn: Any) -> Callable[[Any], Any] | None:
 class PreCombine:
     """Combines what it can before the exchange."""
 
-    def __init__(self, op: Any, step_name: str, edge: Edge) -> None:
+    def __init__(self, op: Any, step_name: str, edge: Edge, shares_windows: bool = False) -> None:
         self._fn = op.combine_fn
+        self._shares_windows = shares_windows  # who follows takes one result for several windows
         self._compact = op.combine_fn_compact
         self._default = bool(op.is_default_windowing)
         self._state = op.scoped_process_state
@@ -67,11 +68,11 @@ class PreCombine:
             for (key, value), windows in zip(values, meta.windows, strict=True):
                 if windows is not last:
                     last = windows
-                    tables = [self._table(w) for w in windows]
+                    tables = self._tables(windows)
                 for table in tables:
                     table[key].append(value)
         else:
-            for table in [self._table(w) for w in meta.windows]:
+            for table in self._tables(meta.windows):
                 for key, value in values:
                     table[key].append(value)
         self._count += len(values)
@@ -79,6 +80,11 @@ class PreCombine:
             self._add()
             if sum(map(len, self._accumulators.values())) > self._max_keys:
                 self._emit()
+
+    def _tables(self, windows: Any) -> list[dict[Any, list[Any]]]:
+        if self._shares_windows and len(windows) > 1:
+            return [self._table(_Several(windows))]
+        return [self._table(w) for w in windows]
 
     def _table(self, window: Any) -> dict[Any, list[Any]]:
         found = self._held.get(window)
@@ -119,11 +125,12 @@ class PreCombine:
             else:
                 with self._state:
                     out = [(key, compact(a)) for key, a in known.items()]
-            meta = (
-                _GLOBALLY
-                if window is None
-                else WindowedValue(None, window.max_timestamp(), (window,))
-            )
+            if window is None:
+                meta = _GLOBALLY
+            elif type(window) is _Several:
+                meta = WindowedValue(None, window.windows[0].max_timestamp(), window.windows)
+            else:
+                meta = WindowedValue(None, window.max_timestamp(), (window,))
             self._edge(out, meta)
         self._accumulators.clear()
 
@@ -131,6 +138,21 @@ class PreCombine:
         """End of the bundle: send everything on."""
         self._add()
         self._emit()
+
+
+class _Several:
+    """Windows that elements share, known by their tuple: those of one slice are one object."""
+
+    __slots__ = ("windows",)
+
+    def __init__(self, windows: Any) -> None:
+        self.windows = windows
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Several and other.windows is self.windows
+
+    def __hash__(self) -> int:
+        return id(self.windows)
 
 
 def _add_builtin(

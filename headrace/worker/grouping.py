@@ -21,9 +21,11 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
 from headrace.errors import TransportError
+from headrace.plan.slices import Slices
 from headrace.worker.batches import Meta
 from headrace.worker.frames import PayloadKind
 from headrace.worker.primitives import FAITHFUL, scalar_types, tuple_check
+from headrace.worker.slices import Combination, Composer, slice_of, spans_of
 from headrace.worker.spill import CHUNK_VALUES, SpilledValues, SpillRuns
 from headrace.worker.windows import Grouping
 
@@ -48,14 +50,30 @@ coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(SpilledValues)
 
 
 def make_grouper(
-    windowed_coder: Any, windowing: Any, grouping: Grouping, memory_bytes: int
+    windowed_coder: Any,
+    windowing: Any,
+    grouping: Grouping,
+    memory_bytes: int,
+    slices: Slices | None = None,
+    combination: Combination | None = None,
 ) -> Grouper:
-    """Build the grouper for one channel."""
+    """Build the grouper for one channel.
+
+    Args:
+        windowed_coder: of the (key, value) pairs that arrive.
+        windowing: Beam's windowing strategy.
+        grouping: the path to take.
+        memory_bytes: what values may take before they go to disk.
+        slices: keep one partial per slice, not one per window.
+        combination: how the values of slices become those of windows.
+    """
     match grouping:
         case Grouping.GLOBAL:
             return GlobalGrouper(windowed_coder, windowing, memory_bytes)
         case Grouping.INTERVALS:
-            return IntervalGrouper(windowed_coder, windowing, memory_bytes)
+            return IntervalGrouper(
+                windowed_coder, windowing, memory_bytes, slices, combination or Combination()
+            )
         case Grouping.GENERAL:
             return GeneralGrouper(windowed_coder, windowing, memory_bytes)
 
@@ -253,12 +271,37 @@ def in_batches(groups: Iterator[Any], meta: Meta, push: Push) -> None:
         push(batch, meta)
 
 
+def with_more(
+    groups: Iterator[tuple[Any, list[Any]]],
+    more: dict[Any, list[Any]],
+    real_key: Callable[[Any], Any],
+) -> Iterator[tuple[Any, list[Any]]]:
+    """Give the groups of a window, with values that came for it another way; empties `more`."""
+    if not more:
+        for key, values in groups:
+            yield real_key(key), values
+        return
+    for key, values in groups:
+        yield real_key(key), values + more.pop(key, [])
+    for key, values in taken(more):
+        yield real_key(key), values
+
+
 class IntervalGrouper(TableGrouper):
     """Non-merging interval windows, default trigger: a table of keys per window."""
 
-    def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
+    def __init__(
+        self,
+        windowed_coder: Any,
+        windowing: Any,
+        memory_bytes: int,
+        slices: Slices | None = None,
+        combination: Combination | None = None,
+    ) -> None:
         super().__init__(windowed_coder, windowing, memory_bytes)
-        self._tables: Tables = {}
+        self._tables: Tables = {}  # with slices, a span of one period is a slice
+        self._slices = slices
+        self._combination = combination or Combination()
 
     def take(self) -> Tables:
         """Give the groups that are in memory and forget them."""
@@ -267,12 +310,21 @@ class IntervalGrouper(TableGrouper):
 
     def _add_row(self, encoded_key: bytes, element: Any) -> None:
         key = self.table_key(encoded_key)
-        for w in element.windows:
-            span = (w._start_micros, w._end_micros)  # noqa: SLF001 (the public ones build objects)
+        spans = [
+            (w._start_micros, w._end_micros)  # noqa: SLF001 (the public ones build objects)
+            for w in element.windows
+        ]
+        for span in self._shared(spans):
             self._tables.setdefault(span, {}).setdefault(key, []).append(element.value)
 
+    def _shared(self, spans: list[Span]) -> list[Span]:
+        """Give the one slice that stands for these windows, if there is one."""
+        found = None if self._slices is None else slice_of(spans, self._slices)
+        return spans if found is None else [found]
+
     def _add_windowed(self, payload: bytes) -> None:
-        for spans, keys, lists in marshal.loads(payload):
+        for windows, keys, lists in marshal.loads(payload):
+            spans = self._shared(windows)
             shared = len(spans) > 1
             for span in spans:
                 table = self._tables.get(span)
@@ -288,6 +340,7 @@ class IntervalGrouper(TableGrouper):
             self._used += (len(spans) - 1) * len(keys) * OBJECT_BYTES
 
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
+        self._spread_slices()
         named = sorted(
             (
                 (_span_bytes(span) + self.key_bytes(key), span, key)
@@ -305,7 +358,29 @@ class IntervalGrouper(TableGrouper):
         window = IntervalWindow(Timestamp(micros=span[0]), Timestamp(micros=span[1]))
         return WindowedValue(None, window.max_timestamp(), (window,), ON_TIME_PANE)
 
+    def _spread_slices(self) -> None:
+        """Give every window its share of the slices: on disk there are windows only."""
+        if self._slices is None:
+            return
+        for span in [s for s in self._tables if s[1] - s[0] == self._slices.period]:
+            for key, values in self._tables.pop(span).items():
+                for window in spans_of(span[0], self._slices):
+                    table = self._tables.setdefault(window, {})
+                    table.setdefault(key, []).extend(values)
+
+    def _emit_slices(self, slices: Slices, push: Push) -> None:
+        """Hand on all windows that have slices, with what came for the windows themselves."""
+        found = [s for s in self._tables if s[1] - s[0] == slices.period]
+        tables = {span[0]: self._tables.pop(span) for span in found}
+        composer = Composer(tables, slices, self._combination)
+        for end in composer.ends(MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros):
+            span = (end - slices.size, end)
+            pairs = with_more(composer.window(end), self._tables.pop(span, {}), self.real_key)
+            in_batches(pairs, self.pane(span), push)
+
     def _emit_memory(self, push: Push) -> None:
+        if self._slices is not None:
+            self._emit_slices(self._slices, push)
         real = self.real_key
         for span in sorted(self._tables, key=lambda s: (s[1], s[0])):
             pairs = ((real(key), values) for key, values in taken(self._tables.pop(span)))

@@ -31,7 +31,7 @@ class ValueBytes:
 
     def encode(self, values: list[Any]) -> bytes:
         """Give the bytes of a list of values."""
-        if self._plain(values):
+        if self.are_plain(values):
             return _PLAIN + marshal.dumps(values, _MARSHAL_VERSION)
         out = create_OutputStream()
         encode = self._impl.encode_to_stream
@@ -55,7 +55,7 @@ class ValueBytes:
             found.append(decode(stream, True))
         return found
 
-    def _plain(self, values: list[Any]) -> bool:
+    def are_plain(self, values: list[Any]) -> bool:
         """Whether every value is of a type that comes back as it went (see `primitives`)."""
         if self._types.issuperset(map(type, values)):
             return True

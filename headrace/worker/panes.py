@@ -1,9 +1,9 @@
-"""Groups a stream by key and window: picks the path, and holds the fast one.
+"""Groups a stream by key and window, where each window fires once, at its end.
 
-The fast path serves the default trigger without allowed lateness, in the global window and in
-interval windows that do not merge: a window's groups leave once, when the watermark passes its end.
+This is the fast path: the default trigger without allowed lateness, in the global window and in
+interval windows that do not merge. A window's groups leave when the watermark passes its end.
 What waits lies in the store, ordered by window end, so an epoch costs what it touches and what it
-fires, not what waits. All other groupings go through `triggers`.
+fires, not what waits. `pane_paths` knows the other ways.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from headrace.plan.slices import Slices
 from headrace.state import layout
 from headrace.state.layout import Kind
 from headrace.state.store import Store
@@ -30,35 +31,10 @@ from headrace.worker.grouping import (
 from headrace.worker.pane_base import MAX_MICROS, MIN_MICROS, StreamGrouper, first_time, held_at
 from headrace.worker.pane_values import ValueBytes
 from headrace.worker.primitives import ShardOf
-from headrace.worker.triggers import TriggeredGroups
-from headrace.worker.windows import Grouping, grouping_of
-
-__all__ = ["Compact", "StreamGrouper", "WindowTables", "make_stream_grouper"]
+from headrace.worker.windows import grouping_of
 
 #: Makes fewer values of many that belong together, as a combiner merges its accumulators.
 Compact = Callable[[list[Any]], list[Any]]
-
-
-def make_stream_grouper(
-    stage: int,
-    windowed_coder: Any,
-    windowing: Any,
-    memory_bytes: int,
-    compact: Compact | None = None,
-) -> StreamGrouper:
-    """Build the grouper of one stage.
-
-    Args:
-        stage: the stage's number in the plan; names the rows.
-        windowed_coder: of the (key, value) pairs that arrive.
-        windowing: Beam's windowing strategy.
-        memory_bytes: what the elements of an epoch may take before they are packed.
-        compact: given where values are accumulators; keeps what waits small. Only the fast path
-            needs it; elsewhere the panes of accumulators are merged by who receives them.
-    """
-    if grouping_of(windowing) is Grouping.GENERAL or windowing.allowed_lateness != 0:
-        return TriggeredGroups(stage, windowed_coder, windowing)
-    return WindowTables(stage, windowed_coder, windowing, memory_bytes, compact)
 
 
 class _Waiting(NamedTuple):
@@ -84,9 +60,11 @@ class WindowTables(StreamGrouper):
         windowing: Any,
         memory_bytes: int,
         compact: Compact | None = None,
+        slices: Slices | None = None,
     ) -> None:
         kv = windowed_coder.wrapped_value_coder
-        intake = make_grouper(windowed_coder, windowing, grouping_of(windowing), sys.maxsize)
+        path = grouping_of(windowing)
+        intake = make_grouper(windowed_coder, windowing, path, sys.maxsize, slices)
         if not isinstance(intake, TableGrouper):
             msg = f"{windowing} needs the general path"
             raise TypeError(msg)
@@ -161,7 +139,10 @@ class WindowTables(StreamGrouper):
 
     def _collect(self) -> None:
         """Take over what came in, without what came too late."""
-        for span, table in self._intake.take().items():
+        self._take_over(self._intake.take())
+
+    def _take_over(self, tables: Tables) -> None:
+        for span, table in tables.items():
             if span[1] <= self._watermark:
                 self.dropped += sum(map(len, table.values()))
                 continue

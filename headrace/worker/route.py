@@ -146,7 +146,12 @@ class Route:
             window_fn = core.Windowing.from_runner_api(strategy, self._context).windowfn
             return windows_node(window_fn, op, name, self._edge(transform_id))
         if isinstance(op, operations.PGBKCVOperation) and op.timestamp_combiner is None:
-            held = PreCombine(op, name, self._edge(transform_id))
+            (pcoll,) = proto.outputs.values()
+            shares = all(
+                getattr(getattr(self._ops[c], "writer", None), "shares_windows", False)
+                for c in self._consumers[pcoll]
+            )
+            held = PreCombine(op, name, self._edge(transform_id), shares)
             self._precombines[transform_id] = held
             return held.run
         if isinstance(op, operations.CombineOperation) and proto.spec.urn in _PHASES:

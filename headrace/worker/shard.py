@@ -12,8 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from apache_beam.portability.api import beam_fn_api_pb2
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
+from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.errors import TransportError
@@ -22,11 +24,14 @@ from headrace.worker.batches import BATCH_VALUES
 from headrace.worker.bind import ShardWrite
 from headrace.worker.cells import Cells
 from headrace.worker.columns import ColumnWriter, RowReader
+from headrace.worker.combining import builtin_of, owns_resources
 from headrace.worker.findings import Findings
 from headrace.worker.frames import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
 from headrace.worker.grouping import make_grouper
+from headrace.worker.pane_values import ValueBytes
 from headrace.worker.primitives import ShardOf
 from headrace.worker.side_inputs import SideChannel, SideInputs
+from headrace.worker.slices import Combination
 from headrace.worker.stage import StageRun, blaming
 from headrace.worker.windows import Grouping, grouping_of
 from headrace.worker.writers import Fanout, GroupWriter, LocalWriter, RowWriter, Writer
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 Send = Callable[[SuperTuple], None]
 
 _LOG = logging.getLogger(__name__)
+_MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 
 
 class ShardRun:
@@ -129,11 +135,38 @@ class ShardRun:
         )
 
     def _make_grouper(self, index: int, run: StageRun) -> Any:
-        del run
-        windowing = self._windowing(self._task.channels[index])
+        channel = self._task.channels[index]
+        windowing = self._windowing(channel)
         return make_grouper(
             self._coder(index), windowing, grouping_of(windowing),
-            self._task.settings.group_memory_bytes,
+            self._task.settings.group_memory_bytes, channel.slices,
+            self._combination(index, self._combine_fn(run, index)) if channel.slices else None,
+        )
+
+    @staticmethod
+    def _transforms(stage: Stage) -> Any:
+        return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms).transforms
+
+    def _combine_fn(self, run: StageRun, index: int) -> Any | None:
+        """Give what merges the values of a key, if all that follows the grouping is a combine."""
+        transforms = self._transforms(run.stage)
+        port = next(p for p in run.stage.reads if p.channel == index)
+        (pcoll,) = transforms[port.transform_id].outputs.values()
+        readers = [t for t in transforms.values() if pcoll in t.inputs.values()]
+        if len(readers) != 1 or readers[0].spec.urn != _MERGE:
+            return None
+        payload = beam_runner_api_pb2.CombinePayload.FromString(readers[0].spec.payload)
+        combine_fn = core.CombineFn.from_runner_api(payload.combine_fn, self._context)
+        return None if owns_resources(combine_fn) else combine_fn  # else nobody has set it up here
+
+    def _combination(self, index: int, combine_fn: Any | None) -> Combination:
+        if combine_fn is None:
+            return Combination()
+        values = ValueBytes(self._coder(index).wrapped_value_coder.value_coder())
+        return Combination(
+            combine_fn.merge_accumulators,
+            builtin_of(combine_fn),
+            lambda found: values.decode(values.encode(found)),
         )
 
     def _starves(self, stage: Stage) -> bool:
@@ -231,6 +264,7 @@ class ShardRun:
                 shards=shards,
                 super_tuple_bytes=settings.super_tuple_bytes,
                 fixed_shard=self._shard if local else None,
+                sliced=channel.slices is not None,
             )
         if channel.kind is ChannelKind.LOCAL:
             run, transform_id = self._readers[index]

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from apache_beam import pvalue
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.testing.test_stream import WindowedValueHolder
-from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
@@ -37,7 +36,6 @@ from headrace.state.lmdb_store import open_unit
 from headrace.state.unit import Unit
 from headrace.worker.batches import BATCH_VALUES, batch_of
 from headrace.worker.columns import RowReader
-from headrace.worker.combining import owns_resources
 from headrace.worker.epoch import Epoch, ShardReport
 from headrace.worker.findings import Findings
 from headrace.worker.frames import (
@@ -49,7 +47,8 @@ from headrace.worker.frames import (
     SuperTuple,
 )
 from headrace.worker.lateness import Lateness
-from headrace.worker.panes import StreamGrouper, make_stream_grouper
+from headrace.worker.pane_base import StreamGrouper
+from headrace.worker.pane_paths import make_stream_grouper
 from headrace.worker.pending import PendingGraph, Side
 from headrace.worker.primitives import ShardOf
 from headrace.worker.shard import Send, ShardRun
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
 SHARD_NUMBER = -2
 
 _LOG = logging.getLogger(__name__)
-_MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 
 
 class StreamShard(ShardRun):
@@ -130,10 +128,6 @@ class StreamShard(ShardRun):
         pcoll = self._components.pcollections[proto.inputs[side.tag]]
         return self._context.windowing_strategies.get_by_id(pcoll.windowing_strategy_id)
 
-    @staticmethod
-    def _transforms(stage: Stage) -> Any:
-        return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms).transforms
-
     def _make_stage(self, stage: Stage, cells: Any) -> StageRun:
         run = StreamStage(
             stage, self._numbers[stage], self._components, cells, self._make_writer,
@@ -193,24 +187,13 @@ class StreamShard(ShardRun):
     def _make_grouper(self, index: int, run: StageRun) -> Any:
         channel = self._task.channels[index]
         assert isinstance(run, StreamStage)
+        combine_fn = self._combine_fn(run, index)
         return make_stream_grouper(
             run.number, self._coder(index), self._windowing(channel),
-            self._task.settings.group_memory_bytes, self._compaction(run, index),
+            self._task.settings.group_memory_bytes,
+            None if combine_fn is None else lambda found: [combine_fn.merge_accumulators(found)],
+            channel.slices, self._combination(index, combine_fn),
         )
-
-    def _compaction(self, run: StreamStage, index: int) -> Callable[[list[Any]], list[Any]] | None:
-        """Give what merges the waiting values of a key, if all that follows is a combine."""
-        transforms = self._transforms(run.stage)
-        port = next(p for p in run.stage.reads if p.channel == index)
-        (pcoll,) = transforms[port.transform_id].outputs.values()
-        readers = [t for t in transforms.values() if pcoll in t.inputs.values()]
-        if len(readers) != 1 or readers[0].spec.urn != _MERGE:
-            return None
-        payload = beam_runner_api_pb2.CombinePayload.FromString(readers[0].spec.payload)
-        combine_fn = core.CombineFn.from_runner_api(payload.combine_fn, self._context)
-        if owns_resources(combine_fn):
-            return None  # nobody has set it up here
-        return lambda accumulators: [combine_fn.merge_accumulators(accumulators)]
 
     def _starves(self, stage: Stage) -> bool:
         del stage  # later epochs bring pulses to every shard

@@ -211,6 +211,7 @@ class GroupWriter:
         shards: int,
         super_tuple_bytes: int,
         fixed_shard: int | None = None,
+        sliced: bool = False,
     ) -> None:
         kv_coder = windowed_coder.wrapped_value_coder
         self._key_coder, value_coder = kv_coder.key_coder(), kv_coder.value_coder()
@@ -226,6 +227,8 @@ class GroupWriter:
         self._held = 0
         self._seq = 0
         self._grouping = grouping
+        #: Whether one accumulator may stand for several windows: the reader keeps slices.
+        self.shares_windows = sliced and grouping is Grouping.INTERVALS
         self._windowed_value = coders.WindowedValueCoder(
             value_coder, windowed_coder.window_coder
         ).get_impl()

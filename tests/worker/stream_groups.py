@@ -16,7 +16,7 @@ from headrace.state.store import MemoryStore
 from headrace.worker.batches import batch_of, elements
 from headrace.worker.frames import SuperTuple
 from headrace.worker.pane_base import StreamGrouper
-from headrace.worker.panes import make_stream_grouper
+from headrace.worker.pane_paths import make_stream_grouper
 from headrace.worker.triggers import TriggeredGroups
 from headrace.worker.windows import grouping_of
 from headrace.worker.writers import GroupWriter
@@ -88,12 +88,16 @@ class Stream:
         key_coder: Any = ANY,
         value_coder: Any = ANY,
         rebuild: bool = True,
+        slices: Any = None,
+        combination: Any = None,
     ) -> None:
         self.windowing = windowing
         self.general = general
         self.memory_bytes = memory_bytes
         self.compact = compact
         self.rebuild = rebuild
+        self.slices = slices
+        self.combination = combination
         self.coder = coders.WindowedValueCoder(
             coders.TupleCoder([key_coder, value_coder]), windowing.windowfn.get_window_coder()
         )
@@ -106,7 +110,8 @@ class Stream:
         if self.general:
             return TriggeredGroups(STAGE, self.coder, self.windowing)
         return make_stream_grouper(
-            STAGE, self.coder, self.windowing, self.memory_bytes, self.compact
+            STAGE, self.coder, self.windowing, self.memory_bytes, self.compact,
+            self.slices, self.combination,
         )
 
     def tuples(self, found: list[Any], batch: int = 3) -> list[SuperTuple]:

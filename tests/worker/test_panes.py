@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from headrace.errors import TransportError
 from headrace.state.layout import Kind, kind_of
 from headrace.worker.frames import PayloadKind
-from headrace.worker.panes import WindowTables, make_stream_grouper
+from headrace.worker.pane_paths import make_stream_grouper
+from headrace.worker.panes import WindowTables
 from headrace.worker.triggers import TriggeredGroups
 from tests.worker.stream_groups import (
     ANY,

@@ -1,0 +1,45 @@
+"""Picks the way in which a grouping is computed in streaming.
+
+Takes a windowing strategy and what the compiler decided, gives a grouper.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.plan.slices import Slices
+from headrace.worker.pane_base import StreamGrouper
+from headrace.worker.panes import Compact, WindowTables
+from headrace.worker.sliced_panes import SlicedTables
+from headrace.worker.slices import Combination
+from headrace.worker.triggers import TriggeredGroups
+from headrace.worker.windows import Grouping, grouping_of
+
+
+def make_stream_grouper(
+    stage: int,
+    windowed_coder: Any,
+    windowing: Any,
+    memory_bytes: int,
+    compact: Compact | None = None,
+    slices: Slices | None = None,
+    combination: Combination | None = None,
+) -> StreamGrouper:
+    """Build the grouper of one stage.
+
+    Args:
+        stage: the stage's number in the plan; names the rows.
+        windowed_coder: of the (key, value) pairs that arrive.
+        windowing: Beam's windowing strategy.
+        memory_bytes: what the elements of an epoch may take before they are packed.
+        compact: given where values are accumulators; keeps what waits small. Only the fast path
+            needs it; elsewhere the panes of accumulators are merged by who receives them.
+        slices: keep one partial per slice, not one per window.
+        combination: with `slices`, how their values become those of windows.
+    """
+    if grouping_of(windowing) is Grouping.GENERAL or windowing.allowed_lateness != 0:
+        return TriggeredGroups(stage, windowed_coder, windowing)
+    fast = (stage, windowed_coder, windowing, memory_bytes, compact)
+    if slices is not None:
+        return SlicedTables(slices, combination or Combination(), *fast)
+    return WindowTables(*fast)
