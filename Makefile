@@ -40,6 +40,7 @@ demo: setup ## run the demo on a local Spark
 	$(BIN)/python examples/demo.py
 
 test: setup ## run all tests
+	@scripts/ensure_redis.sh || echo "The tests that need a Redis server are left out." >&2
 	$(BIN)/python -m pytest tests
 
 check: lint types table examples ## lint, types, the import table, the examples in the docs
@@ -71,7 +72,7 @@ chaos: setup ## kill a streaming run 30 times and compare its output; see chaos/
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
-	--extra test --extra dev --no-emit-index-url --no-header --generate-hashes \
+	--extra test --extra lab --extra dev --no-emit-index-url --no-header --generate-hashes \
 	--output-file requirements.lock pyproject.toml
 
 clean: ## remove everything make and the tools have made

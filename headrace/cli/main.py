@@ -9,7 +9,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from headrace.cli import explain, state
+from headrace.cli import explain, generate, run, state
+from headrace.cli import list as list_workloads
 from headrace.errors import HeadraceError
 
 
@@ -21,6 +22,9 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     explain.add_to(commands)
     state.add_to(commands)
+    run.add_to(commands)
+    list_workloads.add_to(commands)
+    generate.add_to(commands)
     return top
 
 

@@ -64,6 +64,7 @@ class StreamStage(StageRun):
         self._finalisers: list[Callable[[], None]] = []
         self._now = 0
         self._bundle_seconds = 1.0
+        self._until: float | None = None
         self._drain = False
 
     @property
@@ -88,6 +89,7 @@ class StreamStage(StageRun):
         """Begin an epoch."""
         self._now = now
         self._bundle_seconds = bundle_seconds
+        self._until = None
         self._drain = drain
         self._context = None
         self._kept_infos = []
@@ -122,10 +124,16 @@ class StreamStage(StageRun):
             return
         # One after the other, and each its share of the time: one that may go on for ever would
         # else leave nothing to the others, and their watermarks would hold everything back.
-        until = time.monotonic() + self._bundle_seconds
         for i, value in enumerate(values):
-            with splitting(self._splittable, _share(until, len(values) - i), self._split_off):
+            share = _share(self._deadline(), len(values) - i)
+            with splitting(self._splittable, share, self._split_off):
                 super().push(transform_id, [value], pick_one(pick(meta, [i])))
+
+    def _deadline(self) -> float:
+        """Give when splittable DoFns must have come to rest in this epoch."""
+        if self._until is None:
+            self._until = time.monotonic() + self._bundle_seconds
+        return self._until
 
     def release(self, opened: Any, watermarks: list[int]) -> None:
         """Process what waited for side inputs that are there now."""
@@ -186,7 +194,7 @@ class StreamStage(StageRun):
         """Run the rests that are due; again while they ask for no delay and there is time."""
         assert self._residuals_kept is not None
         rests = self._residuals_kept
-        until = time.monotonic() + self._bundle_seconds
+        until = self._deadline()
         while due := rests.take_all() if self._drain else rests.take_due(self._now):
             self._begin()
             for i, rest in enumerate(due):

@@ -1,0 +1,1 @@
+"""Workloads, the systems that run them, and the answers they must give."""

@@ -1,0 +1,57 @@
+"""Event times of evenly paced streams, in order or shuffled inside groups.
+
+Event `number` arrives as the number-th; its time is that of its *place*, which differs from the
+number inside a group of `group` events: a fixed permutation, so nothing is older than its group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.lab.data.randoms import I64
+
+NANOS = 1_000_000_000
+#: A prime, so that multiplying by it permutes the numbers below any group size it does not divide.
+SPREAD = 953
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """When events happen.
+
+    Args:
+        base_ms: time of the first place, milliseconds since 1970.
+        rate: places per second of event time.
+        group: events that may arrive in each other's place; 1: in order.
+    """
+
+    base_ms: int
+    rate: int
+    group: int = 1
+
+    def places(self, numbers: I64) -> I64:
+        """Give the places of events."""
+        if self.group == 1:
+            return numbers
+        first = numbers // self.group * self.group
+        return np.asarray(first + numbers * SPREAD % self.group)
+
+    def nanos(self, numbers: I64) -> I64:
+        """Give the times of events, nanoseconds since 1970, rounded down; distinct up to 1 G/s."""
+        places = self.places(numbers)
+        whole, rest = np.divmod(places, self.rate)  # whole seconds apart: no product overflows
+        return np.asarray(self.base_ms * 1_000_000 + whole * NANOS + rest * NANOS // self.rate)
+
+    def micros_of_place(self, place: int) -> int:
+        """Give the time of a place, microseconds since 1970, rounded down."""
+        return (self.base_ms * 1_000_000 + place * NANOS // self.rate) // 1_000
+
+    def watermark(self, number: int) -> int:
+        """Give the time in microseconds that neither this event nor a later one precedes."""
+        return self.micros_of_place(number // self.group * self.group)
+
+    def due(self, number: int) -> int:
+        """Microseconds between the first arrival and this one, at the same pace as event time."""
+        return number * 1_000_000 // self.rate

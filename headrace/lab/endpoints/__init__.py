@@ -1,0 +1,1 @@
+"""Where events come from and where rows go, by name."""

@@ -1,0 +1,114 @@
+"""The log of a run's events: Parquet files with the columns of the generator, in order of arrival.
+
+The oracle reads it, and so do Spark's own queries. Below the log's folder stand `events/` and, for
+a streaming query, `closing/`: events that come last and are far ahead, because Spark keeps windows
+open until something newer arrives.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.lab.data.generator import Generator
+
+#: One file is one batch of Spark's own queries.
+ROWS_PER_FILE = 100_000
+#: How far ahead the events are that close a stream, and how many at most: some questions look at a
+#: third of the events only, and at least one must move the watermark.
+CLOSING_DAYS, CLOSING_EVENTS = 1_000, 32
+_DAY_MICROS = 86_400_000_000
+#: Spark reads files by age, so each is a second younger than the one before.
+_FIRST_AGE_SECONDS = 1_700_000_000
+
+
+def write_log(
+    generator: Generator, folder: Path, *, done: Callable[[int], None] = lambda _: None
+) -> str:
+    """Write all events unless they are there already; give the pattern of the files' names.
+
+    Args:
+        generator: makes them.
+        folder: of the log.
+        done: told how many events are written, now and then.
+    """
+    events = folder / "events"
+    events.mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(range(0, max(1, generator.events), ROWS_PER_FILE)):
+        path = events / f"{number:06d}.parquet"
+        count = min(ROWS_PER_FILE, generator.events - start)
+        if not path.exists():
+            batch = generator.batch(start, count)
+            _write(path, pa.Table.from_batches([batch], generator.schema), number)
+        done(start + count)
+    return str(events / "*.parquet")
+
+
+def write_closing(generator: Generator, folder: Path, module: str) -> None:
+    """Write what closes the stream.
+
+    A module `MODULE_closing` may say what that is, by `closing_events(schema, number, last_ms)`;
+    else it is a few events of the generator's own, of a day far ahead.
+
+    Args:
+        generator: of the events before.
+        folder: of the log.
+        module: where the native versions stand.
+    """
+    files = -(-generator.events // ROWS_PER_FILE)
+    made = _own_closing(generator, module)
+    if made is None:
+        made = pa.Table.from_batches([generator.batch(*far_ahead(generator))], generator.schema)
+    closing = folder / "closing"
+    closing.mkdir(parents=True, exist_ok=True)
+    _write(closing / "closing.parquet", made, files)
+
+
+def _own_closing(generator: Generator, module: str) -> pa.Table | None:
+    try:
+        found = import_module(f"{module}_closing")
+    except ModuleNotFoundError:
+        return None
+    last_ms = generator.watermark(generator.events) // 1_000 + 1
+    return found.closing_events(generator.schema, generator.events, last_ms)
+
+
+def far_ahead(generator: Generator) -> tuple[int, int]:
+    """Give the first event on a day far ahead, and how many from there on close a stream.
+
+    Events at the beginning of a day begin windows of all usual sizes, and those of one second are
+    too close to each other to close what they open.
+    """
+    last = generator.watermark(generator.events)
+    day = (last // _DAY_MICROS + CLOSING_DAYS) * _DAY_MICROS
+    step = 1
+    while generator.watermark(generator.events + step) < day:
+        step *= 2
+    numbers = range(generator.events, generator.events + step + 1)
+    first = numbers[bisect_left(numbers, day, key=generator.watermark)]
+    some = range(first + 1, first + CLOSING_EVENTS)
+    return first, 1 + bisect_left(some, day + 1_000_000, key=generator.watermark)
+
+
+def _write(path: Path, table: pa.Table, number: int) -> None:
+    hidden = path.with_name(f".{path.name}")  # a reader must not see half a file
+    pq.write_table(table, hidden)
+    os.utime(hidden, (_FIRST_AGE_SECONDS + number,) * 2)
+    hidden.rename(path)
+
+
+def log_frame(spark: Any, folder: Path, *, streaming: bool) -> Any:
+    """Give the DataFrame over a log."""
+    events = f"{folder}/events"
+    if not streaming:
+        return spark.read.parquet(events)
+    schema = spark.read.parquet(events).schema
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    return reader.parquet(f"{folder}/*")

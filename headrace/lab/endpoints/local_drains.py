@@ -1,0 +1,137 @@
+"""Drains of a run inside this process, as Beam's local runner makes it.
+
+Rows go to a shelf of this module: the runner pickles a DoFn, but whatever the copy is, it finds the
+same shelf under its token. Not for runners with processes of their own.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+
+from headrace.errors import OptionError
+from headrace.lab.endpoints.names import DrainKind
+from headrace.lab.endpoints.rows import Rows, RowsInMemory
+
+_SHELVES: dict[str, Any] = {}
+
+
+class _Keep(beam.DoFn):  # type: ignore[misc]
+    """Keeps rows."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def setup(self) -> None:
+        self._append = _SHELVES[self._token].append
+
+    def process(self, row: Any) -> None:
+        self._append(row)
+
+
+class _Print(beam.DoFn):  # type: ignore[misc]
+    """Prints rows and counts them."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def process(self, row: Any) -> None:
+        _SHELVES[self._token][None] += 1
+        print(text_of(row), file=sys.stdout)
+
+
+class _Count(beam.DoFn):  # type: ignore[misc]
+    """Counts rows by the end of their window, in seconds since 1970."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def process(self, row: Any, window: Any = beam.DoFn.WindowParam) -> None:
+        _SHELVES[self._token][_end_of(window)] += 1
+
+
+class _Drop(beam.DoFn):  # type: ignore[misc]
+    """Counts rows, a bundle at a time, and drops them."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._count = 0
+
+    def start_bundle(self) -> None:
+        self._count = 0
+
+    def process(self, row: Any) -> None:
+        self._count += 1
+
+    def finish_bundle(self) -> None:
+        _SHELVES[self._token][None] += self._count
+
+
+def _end_of(window: Any) -> float | None:
+    """None stands for the global window, whose end is no moment of any use."""
+    if isinstance(window, beam.window.GlobalWindow):
+        return None
+    return window.end.micros / 1e6  # type: ignore[no-any-return]
+
+
+_DRAINS: dict[DrainKind, tuple[Callable[[str], beam.DoFn], Callable[[], Any]]] = {
+    DrainKind.FILE: (_Keep, list),
+    DrainKind.VECTOR: (_Keep, list),
+    DrainKind.CONSOLE: (_Print, Counter),
+    DrainKind.METER: (_Count, Counter),
+    DrainKind.NULL: (_Drop, Counter),
+}
+
+
+class LocalDrain:
+    """One drain for one run; a context, after which its shelf is empty."""
+
+    def __init__(self, kind: DrainKind) -> None:
+        if kind not in _DRAINS:
+            msg = f"the drain {kind.value} writes with Spark: the system must be headrace or spark"
+            raise OptionError(msg)
+        self._kind = kind
+        self._token = uuid.uuid4().hex
+
+    def __enter__(self) -> LocalDrain:
+        _SHELVES[self._token] = _DRAINS[self._kind][1]()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        del _SHELVES[self._token]
+
+    def step(self) -> beam.PTransform:
+        """Give the step that takes the rows."""
+        return beam.ParDo(_DRAINS[self._kind][0](self._token))
+
+    @property
+    def count(self) -> int:
+        """How many rows there are so far."""
+        shelf = _SHELVES[self._token]
+        return len(shelf) if isinstance(shelf, list) else sum(shelf.values())
+
+    def rows(self) -> Rows | None:
+        """Give the rows; None: this drain keeps none."""
+        shelf = _SHELVES[self._token]
+        return RowsInMemory(tuple(shelf)) if isinstance(shelf, list) else None
+
+    def told(self) -> list[str]:
+        """Give the lines that a meter shows at the end."""
+        if self._kind is not DrainKind.METER:
+            return []
+        shelf = _SHELVES[self._token]
+        ends = sorted(shelf, key=lambda end: float("inf") if end is None else end)
+        return [
+            f"{'global window' if end is None else f'window to {end:.3f}'}: {shelf[end]:,} rows"
+            for end in ends
+        ]
+
+
+def text_of(row: Any) -> str:
+    """Give a row as a line for a terminal."""
+    return "\t".join(map(str, row))

@@ -1,0 +1,1 @@
+"""The systems that answer questions, behind the same verbs."""

@@ -1,0 +1,213 @@
+"""headrace itself, by its front door: the pipeline as any user would run it.
+
+Takes the time from handing the pipeline to the runner until it has ended and its last rows are
+written. The state of a streaming run is checkpointed below the request's folder, and a request on
+the folder of an interrupted run goes on with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics, monitoring_infos
+from apache_beam.metrics.metric import MetricsFilter
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from headrace import __version__
+from headrace.io import WriteToSpark
+from headrace.lab.endpoints.frame_drains import FrameDrain, schema_of
+from headrace.lab.endpoints.line_log import disorder_seconds, lines_frame, write_lines
+from headrace.lab.endpoints.names import DrainKind, SourceKind
+from headrace.lab.endpoints.sources import SparkLines, beam_source, events_of
+from headrace.lab.systems.system import (
+    Glance,
+    Outcome,
+    Request,
+    bytes_below,
+    checkpoint_of,
+    resumes,
+    versions,
+)
+from headrace.runner import SparkRunner, StreamResult, start_session
+
+#: Lines that an epoch of the source `spark` reads, when the files are ours.
+LINES_PER_EPOCH = 100_000
+_NAMESPACE = "headrace.lab"
+_ELEMENTS_URN = "beam:metric:element_count:v1"
+
+
+class _Count(beam.DoFn):  # type: ignore[misc]
+    """Counts rows, a bundle at a time, and drops them."""
+
+    def __init__(self) -> None:
+        self._counter = Metrics.counter(_NAMESPACE, "rows")
+        self._count = 0
+
+    def start_bundle(self) -> None:
+        self._count = 0
+
+    def process(self, row: Any) -> None:
+        self._count += 1
+
+    def finish_bundle(self) -> None:
+        self._counter.inc(self._count)
+
+
+class HeadraceSystem:
+    """Runs the pipeline on headrace.
+
+    Args:
+        session: a Spark session to use; one is started, and stopped again, if not given.
+        master: where a session of our own runs, as in local[2]; all cores here if not given.
+    """
+
+    name = "headrace"
+
+    def __init__(self, session: Any | None = None, *, master: str | None = None) -> None:
+        self._session = session
+        self._master = master
+        self._owned = False
+        self._warm = False
+
+    def prepare(self, request: Request) -> None:
+        """Start the session, and let its Python workers import Beam."""
+        if self._session is None:
+            self._session = start_session(self._master)
+            self._owned = True
+        if not self._warm:
+            flags = ["--progress=off", *_shards(request)]
+            with beam.Pipeline(SparkRunner(self._session), PipelineOptions(flags)) as pipeline:
+                pipeline | beam.Create(range(100)) | beam.Reshuffle()
+            self._warm = True
+
+    def run(self, request: Request) -> Outcome:
+        """Run the pipeline to its end."""
+        generator = request.generator
+        checkpoint, resumed = checkpoint_of(request), resumes(request)
+        drain = FrameDrain(request.drain, request.folder / "rows")
+        seconds, result = 0.0, None
+        for more_flags, ending in _turns(request):
+            flags = [*_flags(request, checkpoint), *more_flags]
+            pipeline = beam.Pipeline(SparkRunner(self._session), PipelineOptions(flags))
+            events = pipeline | "Events" >> self._source(request)
+            rows = events | "Query" >> request.workload.build(request.settings)
+            rows | "Drain" >> _drain_step(request, drain)  # noqa: B018 (applying is the effect)
+            start = time.perf_counter()
+            result = pipeline.run()
+            with request.watch(_looking(result, checkpoint, _id_of(pipeline, events))):
+                ending(result)
+            seconds += time.perf_counter() - start
+        assert result is not None
+        return Outcome(
+            system=self.name, engine=self._engine(result), mode=request.mode,
+            events=events_of(request.source, generator), seconds=seconds, rows=drain.rows(),
+            row_count=_counted(result) if request.drain.kind is DrainKind.NULL else drain.count,
+            checkpoint_bytes=bytes_below(checkpoint) if request.streaming else None,
+            resumed=resumed, versions=versions(),
+        )
+
+    def _source(self, request: Request) -> Any:
+        generator = request.generator
+        if request.source.kind is not SourceKind.SPARK:
+            return beam_source(
+                request.source, generator,
+                streaming=request.streaming, readers=request.readers, pace=request.pace,
+            )
+        folder = Path(request.source.path or request.folder / "lines")
+        if not request.source.path:
+            write_lines(generator, folder, per_file=LINES_PER_EPOCH)
+        frame = lines_frame(self._session, folder, streaming=request.streaming)
+        return SparkLines(frame, generator, disorder_seconds(folder))
+
+    def _engine(self, result: Any) -> str:
+        assert self._session is not None
+        master = self._session.sparkContext.master
+        return (
+            f"headrace {__version__} {type(result).__name__} ({result.state}), "
+            f"{result.plan.shards} shards, Spark {self._session.version} on {master}"
+        )
+
+    def stop(self) -> None:
+        """Stop the session if it is ours."""
+        if self._owned and self._session is not None:
+            self._session.stop()
+            self._session, self._owned, self._warm = None, False, False
+
+
+def _shards(request: Request) -> list[str]:
+    return [] if request.shards is None else [f"--shards={request.shards}"]
+
+
+def _flags(request: Request, checkpoint: Path) -> list[str]:
+    name = f"{request.workload.suite}-{request.workload.name}"
+    flags = ["--progress=off", f"--job_name={name}", *_shards(request)]
+    if request.streaming:
+        flags += ["--streaming", f"--checkpoint={checkpoint}"]
+    return flags
+
+
+def _turns(request: Request) -> list[tuple[list[str], Callable[[Any], Any]]]:
+    """How often the pipeline is started, with which flags, and what ends it.
+
+    A streaming DataFrame never says that it has ended. So what is there is read first; a second
+    start goes on from the checkpoint and ends all sources, which closes what is still open.
+    """
+    if request.streaming and request.source.kind is SourceKind.SPARK:
+        return [
+            (["--available_now"], lambda result: result.wait_until_finish()),
+            ([], lambda result: result.drain()),
+        ]
+    return [([], lambda result: result.wait_until_finish())]
+
+
+def _drain_step(request: Request, drain: FrameDrain) -> Any:
+    if request.drain.kind is DrainKind.NULL:
+        return beam.ParDo(_Count())  # nothing leaves the workers
+    schema = schema_of(request.workload.columns)
+    if drain.path is None:
+        return WriteToSpark(function=drain.take, schema=schema)
+    ours = request.drain.kind is DrainKind.FILE
+    mode = "overwrite" if ours and not request.streaming else "error"
+    return WriteToSpark(drain.path, schema=schema, mode=mode)
+
+
+def _counted(result: Any) -> int:
+    found = result.metrics().query(MetricsFilter().with_namespace(_NAMESPACE))["counters"]
+    return sum(counter.result for counter in found)
+
+
+def _id_of(pipeline: Any, collection: Any) -> str:
+    """Give the name by which monitoring data speak of a collection."""
+    _, context = pipeline.to_runner_api(return_context=True)
+    return str(context.pcollections.get_id(collection))
+
+
+def _looking(result: Any, checkpoint: Path, events_id: str) -> Callable[[], Glance]:
+    def look() -> Glance:
+        if not isinstance(result, StreamResult):
+            return Glance()
+        standing = result.standing
+        marks = [out for _, out in standing.watermarks.values()]
+        return Glance(
+            events=_elements(standing.monitoring_infos, events_id),
+            watermark=min(marks, default=None),
+            epoch=standing.epoch, epoch_seconds=standing.epoch_seconds,
+            state_bytes=standing.state_bytes, checkpoint_bytes=bytes_below(checkpoint),
+        )
+
+    return look
+
+
+def _elements(infos_by_stage: Mapping[str, Iterable[Any]], collection: str) -> int:
+    """How many elements a collection has had; stages that share it all count the same ones."""
+    counts = [
+        monitoring_infos.extract_counter_value(info)
+        for infos in infos_by_stage.values()
+        for info in infos
+        if info.urn == _ELEMENTS_URN and info.labels["PCOLLECTION"] == collection
+    ]
+    return max(counts, default=0)

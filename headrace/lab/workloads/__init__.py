@@ -1,0 +1,1 @@
+"""One folder a suite: what its events are, its questions as Beam pipelines, how answers compare."""

@@ -1,0 +1,56 @@
+"""All NEXMark workloads: Beam's questions, the thesis' versions, other ways to the same answers."""
+
+from __future__ import annotations
+
+from headrace.lab.workload import Workload
+from headrace.lab.workloads.nexmark import (
+    q0,
+    q1,
+    q2,
+    q3,
+    q4,
+    q5,
+    q6,
+    q6_thesis,
+    q7,
+    q7_thesis,
+    q8,
+    q9,
+    q9_windows,
+    q10,
+    q11,
+    q12,
+    q12_thesis,
+    q13,
+    q14,
+    q15,
+    q16,
+)
+
+WORKLOADS: tuple[Workload, ...] = (
+    q0.WORKLOAD,
+    q1.WORKLOAD,
+    q2.WORKLOAD,
+    q3.WORKLOAD,
+    q4.WORKLOAD,
+    q4.THESIS,
+    q5.WORKLOAD,
+    q5.THESIS,
+    q6.WORKLOAD,
+    q6_thesis.THESIS,
+    q7.WORKLOAD,
+    q7.SIDE_INPUT,
+    q7_thesis.THESIS,
+    q8.WORKLOAD,
+    q9.WORKLOAD,
+    q9_windows.WINDOWS,
+    q9.THESIS,
+    q10.WORKLOAD,
+    q11.WORKLOAD,
+    q12.WORKLOAD,
+    q12_thesis.THESIS,
+    q13.WORKLOAD,
+    q14.WORKLOAD,
+    q15.WORKLOAD,
+    q16.WORKLOAD,
+)

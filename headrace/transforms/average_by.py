@@ -1,0 +1,59 @@
+"""One operator: the mean per key and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import apache_beam as beam
+
+from headrace.transforms.arguments import function
+from headrace.transforms.facts import Facts
+from headrace.transforms.folds import Mean
+from headrace.transforms.keys import PAIRS, check_epoch, into_epochs
+
+
+class AverageBy(beam.PTransform):  # type: ignore[misc]
+    """Give (key, mean of `value(element)`) per key and epoch.
+
+    `epoch` is in seconds; without it an epoch is a window of those that the input has already.
+
+    >>> from headrace.transforms.replay import at, replay
+    >>> mean = AverageBy(key=lambda sale: sale[0], value=lambda sale: sale[1], epoch=60)
+    >>> replay(mean, at(1, ("tea", 3)), at(2, ("tea", 4)), at(3, ("jam", 7)), at(60, ("tea", 1)))
+    [('jam', 7.0), ('tea', 1.0), ('tea', 3.5)]
+
+    State: a sum and a count per key and epoch, freed when the epoch is over.
+    Order: free, but for the last digits where fractions are added in another order.
+    Late: is dropped by the runner; one that keeps it gives it apart, as one more result.
+    Shard: by key; elements are added up where they are, then the sums of a key.
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        state="a sum and a count per key and epoch, freed when the epoch is over.",
+        order="free, but for the last digits where fractions are added in another order.",
+        late="is dropped by the runner; one that keeps it gives it apart, as one more result.",
+        shard="by key; elements are added up where they are, then the sums of a key.",
+    )
+
+    def __init__(
+        self,
+        *,
+        key: Callable[[Any], Any],
+        value: Callable[[Any], Any],
+        epoch: float | None = None,
+    ) -> None:
+        super().__init__()
+        self._key = function("key", key)
+        self._value = function("value", value)
+        self._epoch = check_epoch(epoch)
+
+    def expand(self, elements: Any) -> Any:
+        """A combine of the numbers alone: elements themselves are not sent."""
+        key, value = self._key, self._value
+
+        def pair(element: Any) -> tuple[Any, Any]:
+            return key(element), value(element)
+
+        pairs = elements | "Key" >> beam.Map(pair).with_output_types(PAIRS)
+        return into_epochs(pairs, self._epoch) | "Mean" >> beam.CombinePerKey(Mean())

@@ -1,0 +1,92 @@
+"""Two operators: the greatest and the least element per key and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import apache_beam as beam
+
+from headrace.transforms.arguments import function
+from headrace.transforms.facts import Facts
+from headrace.transforms.folds import Extreme
+from headrace.transforms.keys import check_epoch, into_epochs, keyed
+
+_FACTS = Facts(
+    state="one element per key and epoch, freed when the epoch is over.",
+    order="free; equal values are decided by the elements themselves.",
+    late="is dropped by the runner; one that keeps it gives it apart, as one more result.",
+    shard="by key; elements compete where they are, then the winners of a key.",
+)
+
+
+class MaximizeBy(beam.PTransform):  # type: ignore[misc]
+    """Give (key, element with the greatest `value(element)`) per key and epoch.
+
+    `epoch` is in seconds; without it an epoch is a window of those that the input has already.
+
+    >>> from headrace.transforms.replay import at, replay
+    >>> dearest = MaximizeBy(key=lambda bid: bid[0], value=lambda bid: bid[1], epoch=60)
+    >>> replay(dearest, at(1, ("cup", 3)), at(2, ("cup", 9)), at(3, ("jug", 4)), at(60, ("cup", 1)))
+    [('cup', ('cup', 1)), ('cup', ('cup', 9)), ('jug', ('jug', 4))]
+
+    State: one element per key and epoch, freed when the epoch is over.
+    Order: free; equal values are decided by the elements themselves.
+    Late: is dropped by the runner; one that keeps it gives it apart, as one more result.
+    Shard: by key; elements compete where they are, then the winners of a key.
+    """
+
+    facts: ClassVar[Facts] = _FACTS
+
+    def __init__(
+        self,
+        *,
+        key: Callable[[Any], Any],
+        value: Callable[[Any], Any],
+        epoch: float | None = None,
+    ) -> None:
+        super().__init__()
+        self._key = function("key", key)
+        self._value = function("value", value)
+        self._epoch = check_epoch(epoch)
+
+    def expand(self, elements: Any) -> Any:
+        """A combine that keeps the greatest."""
+        pairs = into_epochs(elements | "Key" >> keyed(self._key), self._epoch)
+        return pairs | "Greatest" >> beam.CombinePerKey(Extreme(self._value, max))
+
+
+class MinimizeBy(beam.PTransform):  # type: ignore[misc]
+    """Give (key, element with the least `value(element)`) per key and epoch.
+
+    `epoch` is in seconds; without it an epoch is a window of those that the input has already.
+
+    >>> from headrace.transforms.replay import at, replay
+    >>> cheapest = MinimizeBy(key=lambda bid: bid[0], value=lambda bid: bid[1], epoch=60)
+    >>> replay(cheapest, at(1, ("cup", 3)), at(2, ("cup", 9)), at(60, ("cup", 1)))
+    [('cup', ('cup', 1)), ('cup', ('cup', 3))]
+
+    State: one element per key and epoch, freed when the epoch is over.
+    Order: free; equal values are decided by the elements themselves.
+    Late: is dropped by the runner; one that keeps it gives it apart, as one more result.
+    Shard: by key; elements compete where they are, then the winners of a key.
+    """
+
+    facts: ClassVar[Facts] = _FACTS
+
+    def __init__(
+        self,
+        *,
+        key: Callable[[Any], Any],
+        value: Callable[[Any], Any],
+        epoch: float | None = None,
+    ) -> None:
+        super().__init__()
+        self._key = function("key", key)
+        self._value = function("value", value)
+        self._epoch = check_epoch(epoch)
+
+    def expand(self, elements: Any) -> Any:
+        """A combine that keeps the least."""
+        pairs = into_epochs(elements | "Key" >> keyed(self._key), self._epoch)
+        return pairs | "Least" >> beam.CombinePerKey(Extreme(self._value, min))
