@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -458,6 +459,14 @@ class StreamResult(HeadraceResult):
     def standing(self) -> Standing:
         """How the run stands after its last epoch: watermarks, sizes of state, epoch time."""
         return self._stream.standing
+
+    @property
+    def queries(self) -> Mapping[str, Any]:
+        """Structured Streaming's queries, by the names of the reads whose DataFrames they follow.
+
+        To look at: `recentProgress`, `lastProgress`. What ends them is `cancel` or `drain`.
+        """
+        return self._stream.queries
 
     def watermarks(self) -> dict[str, tuple[Timestamp, Timestamp]]:
         """Give for each step its input and output watermark after the last committed epoch.

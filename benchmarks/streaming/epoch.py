@@ -77,8 +77,8 @@ def headrace_epochs(bed: Bed, exchanges: int, epochs: int) -> tuple[list[Progres
             def done() -> bool:
                 if result.state != "RUNNING":
                     result.wait_until_finish()  # raises what went wrong
-                active = bed.spark.streams.active
-                found[:] = active[0].recentProgress if active else found
+                for query in result.queries.values():
+                    found[:] = query.recentProgress
                 return len(found) >= epochs
 
             wait_for(done, f"{epochs} epochs of {name}")

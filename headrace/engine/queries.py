@@ -6,7 +6,7 @@ Starts them, looks after them, ends them. What a batch means is the caller's bus
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.engine.standing import StreamOptions
@@ -57,6 +57,11 @@ class Queries:
             millis = max(1, round(self._options.trigger_seconds * 1000))
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
         self._queries[name] = writer.start()
+
+    @property
+    def started(self) -> Mapping[str, Any]:
+        """Those that were started, running or not."""
+        return dict(self._queries)
 
     def is_started(self, name: str) -> bool:
         """Whether the query of a DataFrame was started."""

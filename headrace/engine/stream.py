@@ -23,7 +23,7 @@ import tempfile
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -125,6 +125,11 @@ class Stream:
         self.on_epoch: Callable[[Standing], None] = lambda _: None
 
     # -- told from outside
+
+    @property
+    def queries(self) -> Mapping[str, Any]:
+        """Spark's queries that were started, by the names of their DataFrames."""
+        return self._queries.started
 
     def stop(self) -> None:
         """Stop between two epochs; state stays as the last epoch left it."""

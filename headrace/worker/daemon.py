@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+from collections.abc import Callable
+from typing import Any
 
 
 def preload() -> None:
@@ -21,7 +23,21 @@ def preload() -> None:
     gc.freeze()
 
 
+def leaving_quietly(worker: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a worker that ends without a word when the JVM it answers to has gone."""
+
+    def work(*arguments: Any) -> Any:
+        try:
+            return worker(*arguments)
+        except (BrokenPipeError, ConnectionResetError):
+            return 1  # the session was stopped, and nobody is left to be told
+
+    return work
+
+
 if __name__ == "__main__":
     preload()
     # By name: this room never imports pyspark, but here it stands in for one of its modules.
-    importlib.import_module("pyspark.daemon").manager()
+    daemon: Any = importlib.import_module("pyspark.daemon")
+    daemon.worker = leaving_quietly(daemon.worker)
+    daemon.manager()

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from headrace.lab.catalog import native_of
 from headrace.lab.workload import Refusal, Row, Workload, find
 from headrace.lab.workloads.nexmark.generator import generator
 from headrace.lab.workloads.nexmark.queries import WORKLOADS
@@ -98,10 +99,8 @@ def test_names_are_unique_and_all_questions_and_the_thesis_variants_are_there() 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_the_native_version_is_there_or_says_why_not(workload: Workload) -> None:
-    if isinstance(workload.native, Refusal):
-        assert workload.native.reason
-    else:
-        assert callable(find(workload.native))
+    found = native_of(workload)
+    assert found.reason if isinstance(found, Refusal) else callable(found)
 
 
 def test_no_pipeline_needs_spark_or_the_oracle() -> None:

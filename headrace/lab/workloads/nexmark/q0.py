@@ -10,8 +10,9 @@ from typing import Any
 
 import apache_beam as beam
 
+from headrace.lab.workloads.nexmark.coder import decode, encode
 from headrace.lab.workloads.nexmark.common import question
-from headrace.lab.workloads.nexmark.model import Record, decode, encode, to_json
+from headrace.lab.workloads.nexmark.model import Record, to_json
 
 
 def there_and_back(event: Record) -> tuple[str]:

@@ -38,8 +38,9 @@ from apache_beam.transforms.trigger import (
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
+from headrace.lab.workloads.nexmark.coder import encode
 from headrace.lab.workloads.nexmark.common import iso, question, to_ms
-from headrace.lab.workloads.nexmark.model import Record, encode, java_hash
+from headrace.lab.workloads.nexmark.model import Record, java_hash
 
 SHARDS = 25
 LATENESS_SEC = 24 * 60 * 60

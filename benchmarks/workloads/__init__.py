@@ -1,0 +1,1 @@
+"""Every workload on every system in one run, with verdict and rate."""

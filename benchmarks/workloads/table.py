@@ -1,0 +1,96 @@
+"""Lays the cells out: bars, a table as a page, and everything as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks.report import count
+from benchmarks.workloads.runs import Cell
+from headrace.lab.workload import Workload
+
+#: Events per second that every workload must reach, and stateless ones.
+EVERY, STATELESS = 50_000, 250_000
+#: Or this share of Spark's own rate, for stateless ones.
+SHARE_OF_NATIVE = 0.3
+#: Times Beam's local runner.
+OF_LOCAL = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One workload and its cells."""
+
+    workload: Workload
+    cells: tuple[Cell, ...]
+
+    def rate(self, system: str) -> float | None:
+        """Give a system's events per second, if its answer was right."""
+        return next((c.rate for c in self.cells if c.system == system), None)
+
+    def missed(self) -> list[str]:
+        """Say which bars headrace misses here."""
+        ours, native, local = self.rate("headrace"), self.rate("spark"), self.rate("direct")
+        if all(cell.system != "headrace" for cell in self.cells):
+            return []
+        if ours is None:
+            return ["no right answer"]
+        found = []
+        if ours < EVERY:
+            found.append(f"below {count(EVERY)}/s")
+        if self.workload.stateless:
+            bar = min(STATELESS, SHARE_OF_NATIVE * native) if native else STATELESS
+            if ours < bar:
+                found.append(f"stateless, below {count(bar)}/s")
+        if local is not None and ours < OF_LOCAL * local:
+            found.append(f"{ours / local:.1f}x of Beam's local runner")
+        return found
+
+
+def page(lines: Sequence[Line], head: str, systems: Sequence[str]) -> str:
+    """Write the table as Markdown."""
+    titles = {"headrace": "headrace", "spark": "native Spark", "direct": "Beam local"}
+    rows = [
+        "| workload | " + " | ".join(titles[s] for s in systems) + " | of Spark | of Beam | bars |",
+        "|---|" + "---|" * len(systems) + "---|---|---|",
+    ]
+    for line in lines:
+        told = {cell.system: _told(cell) for cell in line.cells}
+        rows.append(
+            f"| {line.workload.full_name} | "
+            + " | ".join(told.get(s, "-") for s in systems)
+            + f" | {_ratio(line, 'spark')} | {_ratio(line, 'direct')} "
+            + f"| {'; '.join(line.missed()) or 'held'} |"
+        )
+    notes = [
+        f"* {line.workload.full_name}, {cell.system}: {cell.told}"
+        for line in lines
+        for cell in line.cells
+        if cell.verdict != "right"
+    ]
+    return "\n".join([head, "", *rows, "", *notes, ""])
+
+
+def _told(cell: Cell) -> str:
+    if cell.rate is None:
+        return cell.verdict
+    return f"right, {count(cell.rate)}/s"
+
+
+def _ratio(line: Line, system: str) -> str:
+    ours, other = line.rate("headrace"), line.rate(system)
+    return "-" if ours is None or other is None else f"{ours / other:.2f}x"
+
+
+def record(lines: Sequence[Line]) -> list[Any]:
+    """Give everything as plain data."""
+    return [
+        {
+            "name": line.workload.full_name,
+            "stateless": line.workload.stateless,
+            "missed": line.missed(),
+            "cells": [asdict(cell) | {"rate": cell.rate} for cell in line.cells],
+        }
+        for line in lines
+    ]
