@@ -19,7 +19,7 @@ from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.figures import Outcome, exit_code
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CASES = ("epoch", "throughput", "restore", "pending")
+CASES = ("epoch", "throughput", "sliding", "restore", "pending")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--epochs", type=number, default=40, metavar="N",
                       help="epoch: epochs of each run. Default: 40")
     made.add_argument("--rows", type=number, default=1_000_000, metavar="N",
-                      help="throughput: rows, as 200K or 1M. Default: 1M")
+                      help="throughput, sliding: rows, as 200K or 1M. Default: 1M")
     made.add_argument("--keys", type=number, default=1_000_000, metavar="N",
                       help="restore: keys of state. Default: 1M")
     made.add_argument("--scale", type=float, default=1.0, metavar="X",
@@ -87,12 +87,13 @@ def _measure_all(args: argparse.Namespace, cases: Sequence[str]) -> list[Outcome
 
 
 def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], Outcome]]:
-    from benchmarks.streaming import epoch, pending, restore, throughput
+    from benchmarks.streaming import epoch, pending, restore, sliding, throughput
 
     rounds = args.rounds
     return {
         "epoch": lambda bed: epoch.measure(bed, epochs=args.epochs, rounds=rounds),
         "throughput": lambda bed: throughput.measure(bed, rows=args.rows, rounds=rounds),
+        "sliding": lambda bed: sliding.measure(bed, elements=args.rows, rounds=rounds),
         "restore": lambda bed: restore.measure(bed, keys=args.keys, rounds=rounds),
         "pending": lambda bed: pending.measure(bed, scale=args.scale, rounds=rounds),
     }

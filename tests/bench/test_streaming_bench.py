@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.measure import Verdict
 from benchmarks.meter import PROC
-from benchmarks.streaming import epoch, native, pending, throughput
+from benchmarks.streaming import epoch, native, pending, sliding, throughput
 from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.data import Rows
 from benchmarks.streaming.figures import Bar, Line, Outcome, exit_code
@@ -126,6 +126,13 @@ def test_pushed_back_elements_all_come_back_and_are_read_once() -> None:
 @pytest.mark.parametrize("name", list(throughput.PIPELINES))
 def test_a_small_stream_gives_the_answer_of_the_formula(bed: Bed, name: str) -> None:
     _, wrong = throughput.on_headrace(bed, name, throughput.rows_of(name, 4_000, 4))
+    assert wrong == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("flags", [(), ("--no_slicing",)])
+def test_dense_windows_come_to_what_arithmetic_says(bed: Bed, flags: tuple[str, ...]) -> None:
+    _, _, wrong = sliding.run(bed, 3_000, *flags)
     assert wrong == []
 
 

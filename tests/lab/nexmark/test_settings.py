@@ -25,7 +25,7 @@ SLOW = {"first_event_rate": 1, "next_event_rate": 1, "rate_unit": "PER_MINUTE"}
         ({"out_of_order_group_size": 0}, "from 1 to"),
         ({"first_event_rate": 0}, "from 1 to 1,000,000,000"),
         ({"rate_shape": "TRIANGLE"}, "one of SQUARE, SINE"),
-        ({"prob_delayed_event": 1.5}, "a number from 0 to 1"),
+        ({"pardo_cpu_factor": 1.5}, "a number from 0 to 1"),
         ({"split": 1}, "true or false"),
         # 129.8 delays of a million minutes lie between 2015 and 2262.
         ({**SLOW, "num_event_generators": 1_000_000}, "until after the year 2262: at most 128 of"),

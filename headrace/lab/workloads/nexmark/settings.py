@@ -83,9 +83,6 @@ class NexmarkSettings:
     occasional_delay_sec: int = setting(
         3, Whole(0, 1_000_000), "Seconds by which an event may be late; query 11 waits half of it."
     )
-    prob_delayed_event: float = setting(
-        0.1, Real(0.0, 1.0), "Share of the events that a source which is rate limited holds back."
-    )
     avg_person_byte_size: int = setting(200, _SIZES, "Mean size of a person, made by padding.")
     avg_auction_byte_size: int = setting(500, _SIZES, "Mean size of an auction, made by padding.")
     avg_bid_byte_size: int = setting(100, _SIZES, "Mean size of a bid, made by padding.")
