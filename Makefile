@@ -17,7 +17,7 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 
 LOCK_PYTHON := 3.11
 
-.PHONY: help setup demo test check lint types table examples bench bench-streaming soak chaos \
+.PHONY: help setup demo test check lint types table examples bench bench-streaming bench-workloads soak chaos \
 	lock clean
 
 help: ## list the targets
@@ -62,6 +62,9 @@ bench: setup ## measure; see benchmarks/
 
 bench-streaming: setup ## measure streaming; see docs/benchmarks-streaming.md
 	$(BIN)/python -m benchmarks.streaming
+
+bench-workloads: setup ## run every workload on three systems and lay the rates out
+	$(BIN)/python -m benchmarks.workloads
 
 soak: setup ## run a streaming pipeline for 20 minutes and see what grows
 	$(BIN)/python -m soak
