@@ -170,10 +170,16 @@ class EpochTasks:
 
 
 def epoch_tasks(
-    plan: Plan, settings: Settings, schemas: Mapping[int, bytes] = MappingProxyType({})
+    plan: Plan,
+    settings: Settings,
+    schemas: Mapping[int, bytes] = MappingProxyType({}),
+    direct: tuple[int, ...] = (),
 ) -> EpochTasks:
-    """Prepare the tasks of a streaming plan."""
-    tasks = [replace(task, schemas=tuple(schemas.items())) for task in tasks_of(plan, settings)]
+    """Prepare the tasks of a streaming plan; workers write the `direct` channels themselves."""
+    tasks = [
+        replace(task, schemas=tuple(schemas.items()), direct=direct)
+        for task in tasks_of(plan, settings)
+    ]
     here = {stage.stage_id for stage in tasks[0].superstep.stages}
     starts = [
         (index, channel)

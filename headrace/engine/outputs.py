@@ -17,7 +17,7 @@ from headrace.engine.launch import output_frame
 from headrace.errors import PlanError
 from headrace.io.columns import arrow_schema
 from headrace.io.frames import Frames
-from headrace.io.sinks import Lease, Sink
+from headrace.io.sinks import Lease, Sink, WriteToSpark
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.crash_points import Point, crash_point
 
@@ -27,7 +27,9 @@ _LOG = logging.getLogger(__name__)
 class Outputs:
     """The output channels of one run."""
 
-    def __init__(self, plan: Plan, frames: Frames, session: Any) -> None:
+    def __init__(
+        self, plan: Plan, frames: Frames, session: Any, *, shared_disk: bool = False
+    ) -> None:
         self._session = session  # the user's
         self._sinks: dict[int, Sink] = {}
         self._labels: dict[int, str] = {}  # the sinks' full names
@@ -47,14 +49,33 @@ class Outputs:
             self._columns[index] = sink.columns(session)
             schema = arrow_schema(self._columns[index])
             self.schemas[index] = schema.serialize().to_pybytes()
+        #: The channels whose files the workers write themselves, in streaming on one machine.
+        self.direct = tuple(
+            index
+            for index, sink in self._sinks.items()
+            if shared_disk and isinstance(sink, WriteToSpark) and sink.takes_files
+        )
 
-    def __bool__(self) -> bool:
-        """Whether there is any sink."""
-        return bool(self._sinks)
+    @property
+    def wants_rows(self) -> bool:
+        """Whether any sink takes rows as a DataFrame."""
+        return len(self._sinks) > len(self.direct)
+
+    def folders(self, epoch: int, writer: str, attempt: str) -> dict[int, str]:
+        """Give where workers put the files of one attempt at an epoch, for each direct channel."""
+        found = {}
+        for index in self.direct:
+            sink = self._sinks[index]
+            assert isinstance(sink, WriteToSpark)
+            found[index] = sink.staging(
+                partial(self._session.createDataFrame, [], self._columns[index]), attempt,
+                fresh=epoch == 0, writer=f"{writer}/{self._labels[index]}",
+            )
+        return found
 
     def keep(self, rows: Any) -> Any:
         """Keep the rows of the run, if any sink wants them."""
-        if not self._sinks:
+        if not self.wants_rows:
             return rows
         self._rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
         # The lease outlives this object, and must not hold the sinks: they hold what it waits for.
@@ -64,28 +85,44 @@ class Outputs:
     def deliver(self) -> None:
         """Give every sink its DataFrame."""
         for index, sink in self._sinks.items():
-            frame = output_frame(
-                self._session, self._rows, index, self._columns[index], self.schemas[index]
-            )
             assert self._lease is not None
-            sink.deliver(frame, self._lease)
+            sink.deliver(self._frame(index), self._lease)
 
-    def deliver_epoch(self, epoch: int, writer: str, counts: Mapping[int, int]) -> None:
-        """Give every sink its rows of one epoch; `counts` says how many there are for each."""
+    def deliver_epoch(
+        self,
+        epoch: int,
+        writer: str,
+        counts: Mapping[int, int],
+        staged: Mapping[int, tuple[str, list[str]]],
+    ) -> None:
+        """Give every sink its rows of one epoch.
+
+        Args:
+            epoch: its number.
+            writer: names the run.
+            counts: for each output channel, how many rows there are.
+            staged: for each direct channel, the folder of its files and their names.
+        """
         for index, sink in self._sinks.items():
-            frame = output_frame(
-                self._session, self._rows, index, self._columns[index], self.schemas[index]
-            )
             label = self._labels[index]
             try:
-                sink.deliver_epoch(
-                    frame, epoch, fresh=epoch == 0, writer=f"{writer}/{label}",
-                    empty=not counts.get(index),
-                )
+                if index in self.direct:
+                    assert isinstance(sink, WriteToSpark)
+                    sink.deliver_files(epoch, *staged[index], writer=f"{writer}/{label}")
+                else:
+                    sink.deliver_epoch(
+                        self._frame(index), epoch, fresh=epoch == 0, writer=f"{writer}/{label}",
+                        empty=not counts.get(index),
+                    )
             except Exception as error:
                 error.add_note(f"[while writing epoch {epoch} in step '{label}']")
                 raise
             crash_point(Point.BETWEEN_SINKS, epoch)
+
+    def _frame(self, index: int) -> Any:
+        return output_frame(
+            self._session, self._rows, index, self._columns[index], self.schemas[index]
+        )
 
     def close(self) -> None:
         """Forget the rows, unless a sink still holds them."""

@@ -88,8 +88,10 @@ class Stream:
         self._frames = frames
         self._options = options
         self._group = group
-        self._outputs = Outputs(plan, frames, place.parent)
-        self._tasks = epoch_tasks(plan, settings, self._outputs.schemas)
+        self._outputs = Outputs(
+            plan, frames, place.parent, shared_disk=is_local(place.parent.sparkContext.master)
+        )
+        self._tasks = epoch_tasks(plan, settings, self._outputs.schemas, self._outputs.direct)
         self._clock: Any = clock or (ScriptClock() if plan.scripts else WallClock())
         self._run = uuid.uuid4().hex
         self._own_folder: tempfile.TemporaryDirectory[str] | None = None
@@ -433,6 +435,7 @@ class Stream:
             watermarks=self._watermarks,
             files=self._checkpoint.files,
             local=local_folder(self._options.state_dir, self._checkpoint.files.path("")),
+            direct=self._outputs.folders(self._number(), self._writer, attempt),
             bundle_seconds=self._options.bundle_seconds,
         )
         session = self._place.session if frame is None else frame.sparkSession
@@ -447,15 +450,21 @@ class Stream:
                 self._tasks, session, epoch, self._plan.shards, frame, whole, self._sticky
             )
             rows = self._outputs.keep(rows)
-            # Without sinks nothing but reports is left after the last superstep.
-            told = rows if not self._outputs else rows.where(f"channel = {REPORT_CHANNEL}")
+            # Where no sink wants rows, nothing but reports is left after the last superstep.
+            told = rows
+            if self._outputs.wants_rows:
+                told = rows.where(f"channel = {REPORT_CHANNEL}")
             reports = self._gather([(row.seq, bytes(row.payload)) for row in told.collect()])
             counts: dict[int, int] = defaultdict(int)
             for report in reports:
                 for channel, count in report.outputs.items():
                     counts[channel] += count
             crash_point(Point.BEFORE_SINKS, epoch.number, attempt)
-            self._outputs.deliver_epoch(epoch.number, self._writer, counts)
+            staged = {
+                channel: (folder, [n for r in reports for n in r.files.get(channel, ())])
+                for channel, folder in epoch.direct.items()
+            }
+            self._outputs.deliver_epoch(epoch.number, self._writer, counts, staged)
         except Exception as error:
             found = translate(error)
             if found is error:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -51,6 +53,38 @@ class EpochFolders:
         self._partition_by = tuple(partition_by)
         self._first: dict[str, int] = {}  # writer -> number of the folder of its epoch 0
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the path is one of this machine, whoever reads it."""
+        return self.path.startswith("/") or self.path.startswith("file:///")
+
+    def staging(self, writer: str, attempt: str) -> str:
+        """Give the folder for the files of one attempt at an epoch."""
+        place = self.path.removeprefix("file://")
+        return f"{place}/{_NOTES}/{_name_of(writer)}-files/{attempt}"
+
+    def has_begun(self, writer: str) -> bool:
+        """Whether the place is ready for a writer."""
+        return writer in self._first
+
+    def take(self, epoch: int, writer: str, staging: str, names: Sequence[str]) -> None:
+        """Make files the folder of an epoch, in place of what an earlier attempt left there.
+
+        Until the folder has its name, readers see nothing; a crash in between leaves an epoch that
+        no manifest names, and it is run again.
+        """
+        folder = Path(self.folder(self._first[writer] + epoch).removeprefix("file://"))
+        apart = Path(staging)
+        whole = apart / "whole"
+        whole.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (apart / name).rename(whole / name)
+        if folder.exists():
+            folder.rename(apart / "before")
+        if names:
+            whole.rename(folder)
+        shutil.rmtree(apart, ignore_errors=True)  # with what attempts at tasks left that failed
+
     def folder(self, number: int) -> str:
         """Give the path of a folder."""
         return f"{self.path}/{EPOCH}={number:0{_DIGITS}d}"
@@ -64,7 +98,7 @@ class EpochFolders:
         if writer in self._first:
             return
         session = frame.sparkSession
-        note = f"{self.path}/{_NOTES}/{hashlib.sha256(writer.encode()).hexdigest()[:16]}"
+        note = f"{self.path}/{_NOTES}/{_name_of(writer)}"
         begun = _exists(session, note)
         if begun:
             told = "".join(row[0] for row in session.read.text(note).collect())
@@ -119,6 +153,10 @@ class EpochFolders:
         nothing = frame.where("false").withColumn(EPOCH, functions.lit(""))
         out = nothing.write.mode("overwrite").options(**_replacing(self._options))
         out.partitionBy(EPOCH).format(self._format).save(place)
+
+
+def _name_of(writer: str) -> str:
+    return hashlib.sha256(writer.encode()).hexdigest()[:16]
 
 
 def _replacing(options: Mapping[str, str]) -> dict[str, str]:

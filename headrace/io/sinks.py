@@ -206,6 +206,40 @@ class WriteToSpark(Sink):
             self._save(frame, mode, self._transaction(writer, epoch))
             self._made_by = writer
 
+    @property
+    def takes_files(self) -> bool:
+        """Whether workers that share this machine's disk may write the files of an epoch."""
+        plain = (self._format or "parquet").lower() == "parquet"
+        return (
+            plain and self._folders is not None and not self._options and not self._partition_by
+            and self._folders.is_local
+        )
+
+    def staging(
+        self, no_rows: Callable[[], Any], attempt: str, *, fresh: bool, writer: str
+    ) -> str:
+        """Give the folder for the files of one attempt at an epoch; no reader looks there.
+
+        Args:
+            no_rows: gives a DataFrame of such rows, without any.
+            attempt: names the attempt.
+            fresh: this is the first epoch of a run, and no manifest has confirmed it yet.
+            writer: names this sink of this run and no other, after a restart too.
+        """
+        assert self._folders is not None
+        if not self._folders.has_begun(writer):  # before there is a file: the place is looked at
+            empty = no_rows()
+            _check_free(self.label, empty.schema)
+            self._folders.begin(empty, writer, self._mode if fresh else Mode.APPEND)
+        return self._folders.staging(writer, attempt)
+
+    def deliver_files(
+        self, epoch: int, staging: str, names: Sequence[str], *, writer: str
+    ) -> None:
+        """Take the rows of one epoch as files that workers wrote; once, even if called twice."""
+        assert self._folders is not None
+        self._folders.take(epoch, writer, staging, names)
+
     def _transaction(self, writer: str, epoch: int) -> dict[str, str]:
         """Delta tables pass over a write whose numbers they have seen; Spark's own formats ask
         nobody, and a database's driver might stumble over words it does not know.

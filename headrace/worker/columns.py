@@ -286,9 +286,7 @@ class ColumnWriter:
             self._ship(held)
 
     def _ship(self, held: list[Any]) -> None:
-        columns = zip(*held, strict=True)
-        arrays = list(map(self._array, self._schema, self._prepare, columns))
-        payload = pa.RecordBatch.from_arrays(arrays, schema=self._schema).serialize().to_pybytes()
+        payload = self._batch(held).serialize().to_pybytes()
         count = len(held)
         self._send(
             SuperTuple(
@@ -297,7 +295,16 @@ class ColumnWriter:
             )
         )
         self._seq += count
-        self._limit = max(64, min(MAX_HELD_ROWS, count * self._target_bytes // len(payload)))
+        self._adapt(count, len(payload))
+
+    def _batch(self, held: list[Any]) -> pa.RecordBatch:
+        columns = zip(*held, strict=True)
+        arrays = list(map(self._array, self._schema, self._prepare, columns))
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _adapt(self, rows: int, size: int) -> None:
+        """Hold as many rows next time as fill the target size."""
+        self._limit = max(64, min(MAX_HELD_ROWS, rows * self._target_bytes // max(1, size)))
 
     def _array(self, field: pa.Field, prepare: Any, values: tuple[Any, ...]) -> pa.Array:
         prepared: Iterable[Any] = values

@@ -77,6 +77,7 @@ class SuperstepTask:
     settings: Settings
     stage_numbers: tuple[int, ...]  # for each stage of the superstep, its place in the plan
     schemas: tuple[tuple[int, bytes], ...] = ()  # for each output channel, its Arrow schema
+    direct: tuple[int, ...] = ()  # the output channels that the workers write as files themselves
     source: int | None = None  # the channel that a DataFrame feeds; None: super tuples come in
     roots: tuple[tuple[int, ...], ...] = ()  # for each channel, the sources that feed it directly
     pulses: tuple[int, ...] = ()  # for each channel, the pulses that a reader waits for

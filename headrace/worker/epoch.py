@@ -34,6 +34,7 @@ class Epoch:
     watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard): in and out, last epoch
     files: Files  # the checkpoint folder
     local: str  # where stores are kept on this machine
+    direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
     bundle_seconds: float  # how long a splittable DoFn may run before it is split
 
 
@@ -55,6 +56,7 @@ class ShardReport:
     pushed_back: int = 0  # elements that wait for a side input
     finalisers: int = 0  # callbacks that wait for the commit
     outputs: Mapping[int, int] = field(default_factory=dict)  # output channel -> rows
+    files: Mapping[int, list[str]] = field(default_factory=dict)  # output channel -> files written
     host: str = ""
 
     def to_bytes(self) -> bytes:
@@ -63,6 +65,7 @@ class ShardReport:
             "chain": None if self.chain is None else self.chain.to_json(),
             "watermarks": {str(stage): pair for stage, pair in self.watermarks.items()},
             "outputs": {str(channel): count for channel, count in self.outputs.items()},
+            "files": {str(channel): names for channel, names in self.files.items()},
         }
         return json.dumps(told).encode()
 
@@ -72,10 +75,11 @@ class ShardReport:
         told: dict[str, Any] = json.loads(data)
         chain = told.pop("chain")
         marks = told.pop("watermarks")
-        outputs = told.pop("outputs")
+        outputs, files = told.pop("outputs"), told.pop("files")
         return cls(
             **told,
             chain=None if chain is None else Chain.from_json(chain),
             watermarks={int(stage): (pair[0], pair[1]) for stage, pair in marks.items()},
             outputs={int(channel): count for channel, count in outputs.items()},
+            files={int(channel): names for channel, names in files.items()},
         )

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from apache_beam import pvalue
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -37,6 +38,7 @@ from headrace.state.unit import Unit
 from headrace.worker.batches import BATCH_VALUES, batch_of
 from headrace.worker.columns import RowReader
 from headrace.worker.epoch import Epoch, ShardReport
+from headrace.worker.file_writer import FileWriter
 from headrace.worker.findings import Findings
 from headrace.worker.frames import (
     MAX_TS,
@@ -56,6 +58,7 @@ from headrace.worker.stage import StageRun, blaming
 from headrace.worker.stored_cells import StoredCells
 from headrace.worker.stream_stage import StreamStage
 from headrace.worker.views import StoredSide, StoredSides, lookback_of
+from headrace.worker.writers import Writer
 
 if TYPE_CHECKING:
     from headrace.worker.entry import SuperstepTask
@@ -82,6 +85,7 @@ class StreamShard(ShardRun):
         self._heard: dict[int, int] = {}  # channel -> pulses that came
         self._highs: dict[str, int] = {}
         self._outputs: dict[int, int] = {}  # output channel -> rows that left the plan
+        self._files: dict[int, list[str]] = {}  # output channel -> files that hold them
         self._sides_in = False
         self._finalisers: dict[str, list[Callable[[], None]]] = {}  # by attempt
 
@@ -92,6 +96,27 @@ class StreamShard(ShardRun):
         self._target(row)
 
     # -- building, once
+
+    def _channel_writer(self, index: int) -> Writer:
+        if index not in self._task.direct:
+            return super()._channel_writer(index)
+        return FileWriter(
+            index,
+            self._task.channels[index].label,
+            pa.ipc.read_schema(pa.py_buffer(dict(self._task.schemas)[index])),
+            folder=partial(self._folder_of, index),
+            wrote=partial(self._wrote, index),
+            shard=self._shard,
+            super_tuple_bytes=self._task.settings.super_tuple_bytes,
+        )
+
+    def _folder_of(self, index: int) -> str:
+        assert self._epoch is not None
+        return self._epoch.direct[index]
+
+    def _wrote(self, index: int, name: str, rows: int) -> None:
+        self._outputs[index] = self._outputs.get(index, 0) + rows
+        self._files.setdefault(index, []).append(name)
 
     def _make_cells(self) -> Any:
         self._cells = StoredCells(self._side_inputs)
@@ -249,6 +274,7 @@ class StreamShard(ShardRun):
     def _begin_epoch(self, epoch: Epoch) -> None:
         here, shard = self._task.superstep.index, self._shard
         self._marks, self._heard, self._highs, self._outputs = {}, {}, {}, {}
+        self._files = {}
         self._sides_in = False
         if self._keeps_state:
             unit = f"{here}-{shard}"
@@ -402,6 +428,7 @@ class StreamShard(ShardRun):
             pushed_back=waiting,
             finalisers=kept,
             outputs=self._outputs,
+            files=self._files,
             host=f"{socket.gethostname()}/{os.getpid()}",
         )
 
