@@ -277,10 +277,13 @@ class ColumnWriter:
             for _ in meta.windows:
                 self._held += rows
         if len(self._held) >= self._limit:
-            self.flush()
+            self._ship_held()
 
     def flush(self) -> None:
         """Ship what is held."""
+        self._ship_held()
+
+    def _ship_held(self) -> None:
         while self._held:
             held, self._held = self._held[: self._limit], self._held[self._limit :]
             self._ship(held)
