@@ -18,7 +18,7 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 LOCK_PYTHON := 3.11
 
 .PHONY: help setup demo test check lint types table examples bench bench-streaming bench-workloads soak chaos \
-	lock clean
+	verify lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -72,6 +72,9 @@ soak: setup ## run a streaming pipeline for 20 minutes and see what grows
 chaos: setup ## kill a streaming run 30 times and compare its output; see chaos/
 	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/chaos
 	$(BIN)/python -m chaos
+
+verify: setup ## every workload in every condition against its oracle; see docs/verification.md
+	$(BIN)/python -m benchmarks.verify
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \

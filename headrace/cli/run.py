@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from headrace.errors import OptionError
 from headrace.lab.catalog import CATALOG, Catalog
 from headrace.lab.endpoints.names import DrainKind, SourceKind, read_drain, read_source
 from headrace.lab.parameters import Whole, parameters_of, read_settings
@@ -98,10 +99,7 @@ def _run(request: Request, system: Any, known: argparse.Namespace) -> int:
         print(f"  kept      {size(outcome.checkpoint_bytes)} of checkpoint")
     for note in outcome.notes:
         print(f"  {note}")
-    if report.verdict is None:
-        print(f"not checked: {report.unjudged}")
-    else:
-        print("\n".join(report.verdict.lines()))
+    print("\n".join(report.lines()))
     return 0 if report.right else 1
 
 
@@ -190,6 +188,9 @@ def _texts(workload: Workload, known: argparse.Namespace) -> dict[str, str]:
         if name not in (*_EVENTS, "rate") and (value := getattr(known, name, None)) is not None
     }
     if known.events is not None:
+        if known.events.strip() == "0":
+            msg = "--events 0 would never end: a whole number from 1 up (50K and 1M are understood)"
+            raise OptionError(msg)
         texts[next(name for name in _EVENTS if name in names)] = known.events
     if known.rate is not None:
         for rates in _RATES:

@@ -1,7 +1,8 @@
 """Runs one workload on one system and has its answer judged.
 
 The order is: claim the folder, let the system get ready, run, gather the rows, ask the oracle,
-compare. Only the third of these is timed, by the system itself.
+compare. Only the third of these is timed, by the system itself. A run at the default settings is
+held against the shipped reference too, which judges alone where the oracle's packages are missing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from headrace.lab.endpoints.names import SourceKind
 from headrace.lab.endpoints.rows import write_json_lines
 from headrace.lab.endpoints.sources import differs, spooled
 from headrace.lab.progress import showing
+from headrace.lab.reference import Comparison, reference_for
 from headrace.lab.systems.system import Outcome, Request, System
 from headrace.lab.verdict import Verdict, judge
 from headrace.lab.workload import Row, find
@@ -28,17 +30,25 @@ CLAIM = "run.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What a run gave, and what the oracle says to it."""
+    """What a run gave, and what the oracle and the shipped reference say to it."""
 
     outcome: Outcome
     row_count: int | None  # None: nobody counted
-    verdict: Verdict | None  # None: not judged
+    verdict: Verdict | None  # None: the oracle did not judge
     unjudged: str = ""  # why not
+    comparison: Comparison | None = None  # None: no reference is shipped for these settings
 
     @property
     def right(self) -> bool:
         """Whether nothing is known to be wrong."""
-        return self.verdict is None or self.verdict.right
+        compared = self.comparison is None or self.comparison.same
+        return compared and (self.verdict is None or self.verdict.right)
+
+    def lines(self) -> list[str]:
+        """Say what the oracle and the reference say, a line each."""
+        what = "not checked" if self.comparison is None else "checked by the reference alone"
+        told = [f"{what}: {self.unjudged}"] if self.verdict is None else self.verdict.lines()
+        return told if self.comparison is None else [*told, self.comparison.line()]
 
 
 def run_workload(
@@ -71,8 +81,23 @@ def run_workload(
     if reason or rows is None:
         return Report(outcome=outcome, row_count=count, verdict=None, unjudged=reason)
     with showing(lambda s: f"headrace: asking the oracle; {s:.0f} s", style):
-        verdict = judge(rows, expected(request), request.workload.rule)
-    return Report(outcome=outcome, row_count=count, verdict=verdict)
+        verdict, reason = _ask(request, rows)
+        reference = reference_for(request.workload, request.settings)
+        comparison = None if reference is None else reference.compare(rows, request.workload.rule)
+    return Report(
+        outcome=outcome, row_count=count, verdict=verdict, unjudged=reason, comparison=comparison
+    )
+
+
+def _ask(request: Request, rows: list[Row]) -> tuple[Verdict | None, str]:
+    """Have the oracle judge; without its packages give the reason why it could not."""
+    try:
+        right = expected(request)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] == "headrace":
+            raise
+        return None, f"the oracle needs {missing.name}, which comes with headrace[lab]"
+    return judge(rows, right, request.workload.rule), ""
 
 
 def expected(request: Request) -> list[Row]:

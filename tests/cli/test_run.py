@@ -125,3 +125,8 @@ def test_a_folder_keeps_what_a_run_made(
 def test_the_options_of_the_projects_workloads_can_be_shown(suite: str) -> None:
     for workload in CATALOG.of_suite(suite):
         assert workload.suite in run_command.options_of(workload).format_help()
+
+
+def test_a_run_that_would_never_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "toy", "counts", "--events", "0", *DIRECT]) == 1
+    assert "--events 0 would never end" in capsys.readouterr().err

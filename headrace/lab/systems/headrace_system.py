@@ -147,7 +147,7 @@ def _flags(request: Request, checkpoint: Path) -> list[str]:
     flags = ["--progress=off", f"--job_name={name}", *_shards(request)]
     if request.streaming:
         flags += ["--streaming", f"--checkpoint={checkpoint}"]
-    return flags
+    return [*flags, *request.flags]
 
 
 def _turns(request: Request) -> list[tuple[list[str], Callable[[Any], Any]]]:

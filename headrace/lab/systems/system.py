@@ -58,6 +58,7 @@ class Request:
     shards: int | None = None  # None: as many as the session has cores
     readers: int = 1  # how many share the generator's events, where they can run side by side
     pace: bool = False  # events arrive when they are due, not as fast as they can be read
+    flags: tuple[str, ...] = ()  # more options of headrace's runner; other systems do not see them
     watch: Watch = _unwatched
 
     def __post_init__(self) -> None:

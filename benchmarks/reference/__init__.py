@@ -1,0 +1,1 @@
+"""Makes the reference answers that are shipped with the project."""
