@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         workloads = chosen(args.what)
     except OptionError as error:
         made.error(str(error))
-    cells = _verify_all(args, workloads)
+    cells, reused = _verify_all(args, workloads)
     today = datetime.datetime.now(datetime.timezone.utc).date()
     text = table(cells)
     print(text)
@@ -91,8 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         target = ROOT / "results" / f"{today}-verification.json"
         target.write_text(json.dumps(told, indent=1) + "\n")
     if args.page:
-        when = f"Made on {today} on 2 cores. Rows and epochs are those of all runs in a line.\n\n"
-        PAGE.write_text(head(GROUP, LEAST_EPOCHS) + when + text)
+        when = f"Made on {today} on 2 cores. Rows and epochs are those of all runs in a line."
+        if reused:
+            when += f" {reused} of {len(cells)} results are those of earlier runs (`--keep`)."
+        PAGE.write_text(head(GROUP, LEAST_EPOCHS) + when + "\n\n" + text)
     return 2 if any(cell.bad for cell in cells) else 0
 
 
@@ -100,8 +102,8 @@ def _plain_arguments(args: Any) -> dict[str, Any]:
     return {**vars(args), "keep": None if args.keep is None else args.keep.name}
 
 
-def _verify_all(args: Any, workloads: Sequence[Workload]) -> list[Cell]:
-    """Fill all cells; first those that take little time."""
+def _verify_all(args: Any, workloads: Sequence[Workload]) -> tuple[list[Cell], int]:
+    """Fill all cells, first those that take little time; tell how many were there already."""
     asked = {condition for part in args.only or PARTS for condition in PARTS[part]}
     there = {} if args.keep is None else kept(args.keep)
     todo = [
@@ -112,6 +114,7 @@ def _verify_all(args: Any, workloads: Sequence[Workload]) -> list[Cell]:
         if condition in asked and (condition is Condition.KILLED) is killed
     ]
     found: dict[tuple[str, Condition], Cell] = {}
+    reused = 0
     system = HeadraceSystem(master="local[2]")
     try:
         for turn, (workload, condition) in enumerate(todo, start=1):
@@ -124,12 +127,14 @@ def _verify_all(args: Any, workloads: Sequence[Workload]) -> list[Cell]:
                 )
                 if args.keep is not None:
                     keep(args.keep, cell)
+            else:
+                reused += 1
             found[place] = cell
             _say(turn, len(todo), cell)
     finally:
         system.stop()
     names = [workload.full_name for workload in workloads]
-    return sorted(found.values(), key=lambda cell: names.index(cell.workload))
+    return sorted(found.values(), key=lambda cell: names.index(cell.workload)), reused
 
 
 def _say(turn: int, turns: int, cell: Cell) -> None:

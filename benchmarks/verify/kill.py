@@ -25,6 +25,10 @@ SECONDS = 240.0
 POLL_SECONDS = 0.2
 
 
+class TooShortError(Exception):
+    """A run was over before it could be killed."""
+
+
 class Crash(Enum):
     """Where the driver dies in the commit, named as in `headrace.state.crash_points`."""
 
@@ -43,9 +47,13 @@ def run_until_killed(request: Request, events: int, crash: Crash) -> None:
     """Begin a run and see that it dies where it is meant to, and all its processes with it.
 
     Raises:
-        RuntimeError: it did not; says how it ended.
+        TooShortError: it ended well, before the epoch in which it was to die.
+        RuntimeError: it ended in another way; says how.
     """
     ended = _run(request, events, f"{crash.value}:{EPOCH}")
+    if ended == 0:
+        msg = f"the run was over before epoch {EPOCH}: give more events"
+        raise TooShortError(msg)
     if ended != -signal.SIGKILL:
         log = request.folder.with_name("driver.log").read_text(errors="replace")
         last = " ".join(log.strip().splitlines()[-1:])

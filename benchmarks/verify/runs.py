@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.verify.choices import disordered, request_of, tries
 from benchmarks.verify.conditions import Cell, Condition, Finding, find
-from benchmarks.verify.kill import Crash, run_until_killed
+from benchmarks.verify.kill import Crash, TooShortError, run_until_killed
 from chaos.phases import standing
 from headrace.lab.run import Report, run_workload
 from headrace.lab.systems.system import Request, System, checkpoint_of
@@ -55,6 +55,8 @@ def _verify(
         given = report.row_count or 0
         rows = report.verdict.rows if report.verdict and report.verdict.rows else given
         finding, why = find(report.verdict, condition, epochs, given)
+    except TooShortError as short:
+        finding, why = Finding.TOO_SHORT, str(short)
     except Exception as failure:
         first = (str(failure).strip().splitlines() or [""])[0]
         finding, why = Finding.FAILED, f"{type(failure).__name__}: {first}"

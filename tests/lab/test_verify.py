@@ -14,7 +14,7 @@ import benchmarks.verify.__main__ as command
 from benchmarks.verify import kill
 from benchmarks.verify.choices import EVENTS, disordered, request_of, settings_of
 from benchmarks.verify.conditions import LEAST_EPOCHS, Cell, Condition, Finding, find
-from benchmarks.verify.kill import Crash, run_until_killed
+from benchmarks.verify.kill import Crash, TooShortError, run_until_killed
 from benchmarks.verify.runs import verify
 from benchmarks.verify.table import keep, kept, table
 from headrace.lab.catalog import CATALOG
@@ -22,6 +22,7 @@ from headrace.lab.systems.headrace_system import HeadraceSystem
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Mode, Workload
 from headrace.state.crash_points import Point
+from tests.lab.slow_generator import SlowGenerator
 
 SHORT = (("nexmark", "q4"), ("windowed", "join"), ("kernels", "finance"))
 CELL = Cell(
@@ -39,10 +40,12 @@ def every_workload() -> list[Workload]:
 def test_a_stream_out_of_order_on_two_shards_gives_what_the_oracle_says(
     spark: Any, suite: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Small blocks: a few thousand events are several epochs.
-    monkeypatch.setattr("headrace.lab.data.beam_source.BLOCK_EVENTS", 512)
+    # Small blocks that take their time: a few thousand events are several epochs.
+    monkeypatch.setattr("headrace.lab.data.beam_source.BLOCK_EVENTS", 1_024)
     workload = CATALOG.workload(suite, name)
-    cell = verify(workload, Condition.TWO_SHARDS, events=8_000, system=HeadraceSystem(spark))
+    slow: Any = lambda settings: SlowGenerator(workload.generator(settings))  # noqa: E731
+    slowly = dataclasses.replace(workload, generator=slow)
+    cell = verify(slowly, Condition.TWO_SHARDS, events=8_000, system=HeadraceSystem(spark))
     assert (cell.finding, cell.told) == (Finding.RIGHT, "")
     assert cell.rows > 0 and cell.epochs is not None and cell.epochs >= LEAST_EPOCHS
 
@@ -132,15 +135,22 @@ def test_every_place_where_a_driver_is_killed_is_one_of_the_commit_and_takes_its
     assert {crash: turns.count(crash) for crash in Crash} == dict.fromkeys(Crash, len(turns) // 4)
 
 
-@pytest.mark.parametrize("ended, told", [(0, "was not killed"), (-signal.SIGKILL, "not 0")])
+@pytest.mark.parametrize(
+    "ended, kind, told",
+    [
+        (0, TooShortError, "give more events"),
+        (1, RuntimeError, "ended with 1 and was not killed: the last line"),
+        (-signal.SIGKILL, RuntimeError, "not 0"),
+    ],
+)
 def test_a_driver_that_dies_elsewhere_or_not_at_all_proves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: int, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: int, kind: type[Exception], told: str
 ) -> None:
     workload = CATALOG.workload("windowed", "join")
     request = request_of(workload, Condition.KILLED, 100, tmp_path / "run")
     (tmp_path / "driver.log").write_text("the last line\n")
     monkeypatch.setattr(kill, "_run", lambda *_: ended)  # and there is no checkpoint
-    with pytest.raises(RuntimeError, match=told):
+    with pytest.raises(kind, match=told):
         run_until_killed(request, 100, Crash.AFTER_SINKS)
 
 
