@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
-
+from headrace.lab.oracle.duck import ask
 from headrace.lab.workload import Row
 
 
@@ -39,5 +38,4 @@ def fixwindow(log: str, settings: Any) -> list[Row]:
 
 
 def _ask(asked: str, **told: object) -> list[Row]:
-    with duckdb.connect() as connection:
-        return connection.execute(asked, told).fetchall()
+    return ask(asked, values=told)

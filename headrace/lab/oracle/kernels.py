@@ -11,8 +11,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-import duckdb
-
+from headrace.lab.oracle.duck import ask
 from headrace.lab.workload import Row
 
 
@@ -32,15 +31,15 @@ def network(log: str, settings: Any) -> list[Row]:
         GROUP BY start_ms, user
         HAVING sum(entries) >= $user_threshold
     """
-    return duckdb.connect().execute(
+    return ask(
         question,
-        {
+        values={
             "log": log,
             "window": settings.window_ms,
             "server_threshold": settings.server_threshold,
             "user_threshold": settings.user_threshold,
         },
-    ).fetchall()
+    )
 
 
 def twitter_nlp(log: str, settings: Any) -> list[Row]:
@@ -60,9 +59,7 @@ def twitter_nlp(log: str, settings: Any) -> list[Row]:
     """
     return [
         (number, words, lengths, float(mean))
-        for number, words, lengths, mean in duckdb.connect()
-        .execute(question, {"log": log})
-        .fetchall()
+        for number, words, lengths, mean in ask(question, values={"log": log})
     ]
 
 
@@ -88,7 +85,7 @@ def twitter_cep(log: str, settings: Any) -> list[Row]:
         )
         SELECT author, tags, first, number FROM within WHERE tags <> '' AND first IS NOT NULL
     """
-    return duckdb.connect().execute(question, {"log": log, "run": settings.run}).fetchall()
+    return ask(question, values={"log": log, "run": settings.run})
 
 
 def finance(log: str, settings: Any) -> list[Row]:
@@ -97,7 +94,7 @@ def finance(log: str, settings: Any) -> list[Row]:
         SELECT symbol, number, kind, price, size FROM read_parquet($log)
         ORDER BY symbol, nanos // 1000, number
     """
-    ticks = duckdb.connect().execute(question, {"log": log}).fetchall()
+    ticks = ask(question, values={"log": log})
     rows: list[Row] = []
     for symbol, own in groupby(ticks, key=lambda tick: tick[0]):
         trades: list[tuple[int, int]] = []  # price and size of all so far
@@ -122,9 +119,7 @@ def pagerank(log: str, settings: Any) -> list[Row]:
         SELECT nanos // 1000000 // $window * $window AS start_ms, source, target, count(*)
         FROM read_parquet($log) GROUP BY ALL
     """
-    links = duckdb.connect().execute(
-        question, {"log": log, "window": settings.window_ms}
-    ).fetchall()
+    links = ask(question, values={"log": log, "window": settings.window_ms})
     graphs: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for start, source, target, times in links:
         graphs[start].append((source, target, times))

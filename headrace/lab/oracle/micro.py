@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
-
+from headrace.lab.oracle.duck import ask
 from headrace.lab.workload import Row
 
 
@@ -13,7 +12,7 @@ def pardo_chain(log: str, settings: Any) -> list[Row]:
     """Every element, as it came."""
     del settings
     question = "SELECT number, nanos // 1000, value FROM read_parquet($log)"
-    return duckdb.connect().execute(question, {"log": log}).fetchall()
+    return ask(question, values={"log": log})
 
 
 def group_by_key(log: str, settings: Any) -> list[Row]:
@@ -36,4 +35,4 @@ def group_by_key(log: str, settings: Any) -> list[Row]:
         "size": settings.window_ms,
         "keys": settings.keys,
     }
-    return duckdb.connect().execute(question, told).fetchall()
+    return ask(question, values=told)

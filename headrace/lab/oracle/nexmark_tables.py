@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
-
+from headrace.lab.oracle import duck
 from headrace.lab.workload import Row
 
 _TABLES = """
@@ -48,9 +47,7 @@ def ask(log: str, query: str, **values: int) -> list[Row]:
         values: the values by name; those that the query does not use are left out.
     """
     used = {name: value for name, value in values.items() if f"${name}" in query}
-    with duckdb.connect() as connection:
-        connection.execute(_TABLES.format(log=log.replace("'", "''")))
-        return connection.execute(query, used).fetchall()
+    return duck.ask(_TABLES.format(log=log.replace("'", "''")), query, values=used)
 
 
 def spans(settings: Any) -> dict[str, int]:

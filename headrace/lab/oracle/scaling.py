@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
-
+from headrace.lab.oracle.duck import ask
 from headrace.lab.workload import Row
 
 _FIRST = """
@@ -28,7 +27,7 @@ def stateless(log: str, settings: Any) -> list[Row]:
         FROM read_parquet($log) WHERE number % $selectivity = 0
     """
     told = {"log": log, "factor": _factor(settings), "selectivity": settings.selectivity}
-    return duckdb.connect().execute(question, told).fetchall()
+    return ask(question, values=told)
 
 
 def keyed(log: str, settings: Any) -> list[Row]:
@@ -39,7 +38,7 @@ def keyed(log: str, settings: Any) -> list[Row]:
         "selectivity": settings.selectivity,
         "window": settings.window_ms,
     }
-    return duckdb.connect().execute(_FIRST, told).fetchall()
+    return ask(_FIRST, values=told)
 
 
 def shuffle(log: str, settings: Any) -> list[Row]:
@@ -57,7 +56,7 @@ def shuffle(log: str, settings: Any) -> list[Row]:
         "window": settings.window_ms,
         "groups": settings.groups,
     }
-    return duckdb.connect().execute(question, told).fetchall()
+    return ask(question, values=told)
 
 
 def _factor(settings: Any) -> int:

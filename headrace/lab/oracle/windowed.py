@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
-
+from headrace.lab.oracle.duck import ask
 from headrace.lab.workload import Row
 
 # Starts in ms: the last one at or before the event, and those a whole number of slides earlier.
@@ -56,8 +55,7 @@ def aggregation_by_arrival(log: str, settings: Any) -> list[Row]:
         FROM read_parquet($log)
         GROUP BY "key"
     """
-    with duckdb.connect() as connection:
-        return connection.execute(asked, {"log": log}).fetchall()
+    return ask(asked, values={"log": log})
 
 
 def join_by_arrival(log: str, settings: Any) -> list[Row]:
@@ -71,5 +69,4 @@ def _ask(asked: str, log: str, settings: Any) -> list[Row]:
         "size": settings.window_size_sec * 1_000,
         "slide": settings.slide_sec * 1_000,
     }
-    with duckdb.connect() as connection:
-        return connection.execute(asked, told).fetchall()
+    return ask(asked, values=told)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import duckdb
-
+from headrace.lab.oracle.duck import ask
 from headrace.lab.workload import Row
 
 _CAMPAIGNS = """
@@ -41,5 +40,4 @@ def campaigns(log: str, settings: Any) -> list[Row]:
         "ads": settings.ads_per_campaign,
         "seed": settings.seed,
     }
-    with duckdb.connect() as connection:
-        return connection.execute(_CAMPAIGNS, told).fetchall()
+    return ask(_CAMPAIGNS, values=told)
