@@ -151,7 +151,8 @@ def _settle(settings: Settings) -> None:
 
 def _in_thread(work: Callable[[Outbox], None]) -> Iterator[pa.RecordBatch]:
     """Run the stages in a thread with a deep stack; give what they send."""
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEP_RECURSION))
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, DEEP_RECURSION))
     before = threading.stack_size(DEEP_STACK_BYTES)
     outbox = Outbox()
     thread = threading.Thread(target=work, args=(outbox,), name="headrace-stages", daemon=True)
@@ -162,6 +163,8 @@ def _in_thread(work: Callable[[Outbox], None]) -> Iterator[pa.RecordBatch]:
     finally:
         outbox.close()
         thread.join()
+        # Other threads have shallow stacks: deep recursion there must fail, not crash the process.
+        sys.setrecursionlimit(limit)
     if outbox.failure is not None:
         raise outbox.failure
 
