@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +18,15 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 # Marker -> whether the test still runs. A test that runs must fail: when it passes, the gap is
 # closed and the marker has to go (xfail_strict).
 GAPS = {"not_built": True, "spark_cannot": True, "never": False}
+
+
+@pytest.fixture(autouse=True)
+def _log_level() -> Iterator[None]:
+    """Put back what a command under test made of the log: others wait for records."""
+    root = logging.getLogger()
+    before = root.level
+    yield
+    root.setLevel(before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
