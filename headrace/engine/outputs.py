@@ -7,7 +7,8 @@ because two jobs read them: the one that runs the pipeline and the one that writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -67,11 +68,21 @@ class Outputs:
         for index in self.direct:
             sink = self._sinks[index]
             assert isinstance(sink, WriteToSpark)
-            found[index] = sink.staging(
-                partial(self._session.createDataFrame, [], self._columns[index]), attempt,
-                fresh=epoch == 0, writer=f"{writer}/{self._labels[index]}",
-            )
+            with self._blaming(index, epoch):
+                found[index] = sink.staging(
+                    partial(self._session.createDataFrame, [], self._columns[index]), attempt,
+                    fresh=epoch == 0, writer=f"{writer}/{self._labels[index]}",
+                )
         return found
+
+    @contextmanager
+    def _blaming(self, index: int, epoch: int) -> Iterator[None]:
+        """Name the sink in what goes wrong."""
+        try:
+            yield
+        except Exception as error:
+            error.add_note(f"[while writing epoch {epoch} in step '{self._labels[index]}']")
+            raise
 
     def keep(self, rows: Any) -> Any:
         """Keep the rows of the run, if any sink wants them."""
@@ -104,19 +115,16 @@ class Outputs:
             staged: for each direct channel, the folder of its files and their names.
         """
         for index, sink in self._sinks.items():
-            label = self._labels[index]
-            try:
+            named = f"{writer}/{self._labels[index]}"
+            with self._blaming(index, epoch):
                 if index in self.direct:
                     assert isinstance(sink, WriteToSpark)
-                    sink.deliver_files(epoch, *staged[index], writer=f"{writer}/{label}")
+                    sink.deliver_files(epoch, *staged[index], writer=named)
                 else:
                     sink.deliver_epoch(
-                        self._frame(index), epoch, fresh=epoch == 0, writer=f"{writer}/{label}",
+                        self._frame(index), epoch, fresh=epoch == 0, writer=named,
                         empty=not counts.get(index),
                     )
-            except Exception as error:
-                error.add_note(f"[while writing epoch {epoch} in step '{label}']")
-                raise
             crash_point(Point.BETWEEN_SINKS, epoch)
 
     def _frame(self, index: int) -> Any:

@@ -101,6 +101,13 @@ def find_place(spark: Any | None, master: str | None) -> Place:
     )
 
 
+def shares_disk(spark: Any) -> bool:
+    """Whether workers see the driver's disk, and a path without a scheme means that disk."""
+    context = spark.sparkContext
+    files = context._jsc.hadoopConfiguration().get("fs.defaultFS")  # noqa: SLF001 (no other door)
+    return is_local(context.master) and str(files).startswith("file:")
+
+
 def own_query(place: Place, frame: Any, local_logs: bool) -> Any:
     """Give a streaming DataFrame as one of our session: its query takes the session's settings.
 

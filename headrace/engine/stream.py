@@ -40,7 +40,7 @@ from headrace.engine.metrics import dump, load, merge, parse
 from headrace.engine.outputs import Outputs
 from headrace.engine.probe import is_local
 from headrace.engine.queries import ENDING, EndingError, Queries
-from headrace.engine.session import Place, own_query
+from headrace.engine.session import Place, own_query, shares_disk
 from headrace.engine.standing import Standing, StreamOptions, by_step
 from headrace.errors import CheckpointError, PlanError, WorkerLostError
 from headrace.io.frames import Frames
@@ -89,7 +89,7 @@ class Stream:
         self._options = options
         self._group = group
         self._outputs = Outputs(
-            plan, frames, place.parent, shared_disk=is_local(place.parent.sparkContext.master)
+            plan, frames, place.parent, shared_disk=shares_disk(place.parent)
         )
         self._tasks = epoch_tasks(plan, settings, self._outputs.schemas, self._outputs.direct)
         self._clock: Any = clock or (ScriptClock() if plan.scripts else WallClock())

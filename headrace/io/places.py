@@ -2,7 +2,8 @@
 
 Every epoch has a folder of its own, `path/epoch=00000042`, which it replaces whole: an epoch that
 is done twice is written once. A small note beside the folders says which of them belong to whom.
-Uses Spark's readers and writers alone, so a path means here what it means to them.
+Uses Spark's readers and writers, so a path means here what it means to them; only files that
+workers wrote on this machine's disk are moved by hand, and only where a path means that disk.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class EpochFolders:
 
     @property
     def is_local(self) -> bool:
-        """Whether the path is one of this machine, whoever reads it."""
+        """Whether the path is one of this machine, if Spark's default file system is its disk."""
         return self.path.startswith("/") or self.path.startswith("file:///")
 
     def staging(self, writer: str, attempt: str) -> str:
@@ -83,7 +84,8 @@ class EpochFolders:
             folder.rename(apart / "before")
         if names:
             whole.rename(folder)
-        shutil.rmtree(apart, ignore_errors=True)  # with what attempts at tasks left that failed
+        # Epochs do not overlap: whatever other attempts of this writer have left is dead too.
+        shutil.rmtree(apart.parent, ignore_errors=True)
 
     def folder(self, number: int) -> str:
         """Give the path of a folder."""

@@ -48,6 +48,13 @@ def test_a_second_attempt_replaces_the_first(tmp_path: Path) -> None:
     assert there(tmp_path) == {"epoch=00000005/c": "new"}
 
 
+def test_what_an_attempt_that_failed_has_left_goes_with_the_next_epoch(tmp_path: Path) -> None:
+    made = folders(tmp_path)
+    staged(made, "1.1", a="of an epoch whose worker was lost")
+    made.take(0, "w", *staged(made, "1.2", b="rows"))
+    assert there(tmp_path) == {"epoch=00000005/b": "rows"}
+
+
 def test_a_second_attempt_without_rows_removes_those_of_the_first(tmp_path: Path) -> None:
     made = folders(tmp_path)
     made.take(0, "w", *staged(made, "1.1", a="old"))
