@@ -234,7 +234,8 @@ def test_a_workload_without_a_file_has_no_reference(home: Path) -> None:
 def without_duckdb(monkeypatch: pytest.MonkeyPatch) -> str:
     """An oracle whose package is not installed."""
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    monkeypatch.delitem(sys.modules, "headrace.lab.oracle.micro", raising=False)
+    for module in ("micro", "duck"):  # loaded anew, they find no DuckDB
+        monkeypatch.delitem(sys.modules, f"headrace.lab.oracle.{module}", raising=False)
     return "headrace.lab.oracle.micro:pardo_chain"
 
 
