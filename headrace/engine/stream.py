@@ -27,7 +27,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from headrace.engine.batch import replay
 from headrace.engine.checkpoints import Checkpoint
 from headrace.engine.clock import ScriptClock, WallClock
 from headrace.engine.epochs import Action, Situation, next_action
@@ -36,10 +35,11 @@ from headrace.engine.identity import describe
 from headrace.engine.launch import FRAME_PREFIX, end_stages, epoch_tasks, homes, launch_epoch
 from headrace.engine.local_state import local_folder
 from headrace.engine.manifests import former_units, watermarks_of
-from headrace.engine.metrics import dump, load, merge, parse
+from headrace.engine.metrics import dump, load
 from headrace.engine.outputs import Outputs
 from headrace.engine.probe import is_local
 from headrace.engine.queries import ENDING, EndingError, Queries
+from headrace.engine.reports import Infos, gather
 from headrace.engine.session import Place, own_query, shares_disk
 from headrace.engine.standing import Standing, StreamOptions, by_step
 from headrace.errors import CheckpointError, PlanError, WorkerLostError
@@ -50,13 +50,7 @@ from headrace.plan.scripts import ScriptStep, StepKind, script_ref
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.crash_points import Point, crash_point
-from headrace.worker.entry import (
-    LOG_NUMBER,
-    REPORT_CHANNEL,
-    SHARD_NUMBER,
-    Epoch,
-    ShardReport,
-)
+from headrace.worker.entry import REPORT_CHANNEL, Epoch, ShardReport
 
 _LOG = logging.getLogger(__name__)
 
@@ -454,7 +448,10 @@ class Stream:
             told = rows
             if self._outputs.wants_rows:
                 told = rows.where(f"channel = {REPORT_CHANNEL}")
-            reports = self._gather([(row.seq, bytes(row.payload)) for row in told.collect()])
+            reports, infos = gather(
+                [(row.seq, bytes(row.payload)) for row in told.collect()],
+                [stage.name for stage in self._plan.stages()], self.standing.monitoring_infos,
+            )
             counts: dict[int, int] = defaultdict(int)
             for report in reports:
                 for channel, count in report.outputs.items():
@@ -473,28 +470,12 @@ class Stream:
         finally:
             self._outputs.close()
         self._commit(
-            epoch, reports, source=source, ending=ending, drain=drain, batch_id=batch_id,
+            epoch, reports, infos, source=source, ending=ending, drain=drain, batch_id=batch_id,
             started=started,
         )
 
-    def _gather(self, rows: list[tuple[int, bytes]]) -> list[ShardReport]:
-        names = [stage.name for stage in self._plan.stages()]
-        infos: dict[str, list[Any]] = {
-            name: list(found) for name, found in self.standing.monitoring_infos.items()
-        }
-        reports: list[ShardReport] = []
-        for number, payload in rows:
-            if number == LOG_NUMBER:
-                replay(payload)
-            elif number == SHARD_NUMBER:
-                reports.append(ShardReport.from_bytes(payload))
-            else:
-                infos.setdefault(names[number], []).extend(parse(payload))
-        self._infos = {name: merge(found) for name, found in infos.items()}
-        return reports
-
     def _commit(
-        self, epoch: Epoch, reports: list[ShardReport], *, source: str, ending: bool,
+        self, epoch: Epoch, reports: list[ShardReport], infos: Infos, *, source: str, ending: bool,
         drain: bool, batch_id: int | None, started: int,
     ) -> None:
         assert self._checkpoint is not None
@@ -534,7 +515,7 @@ class Stream:
                 "drained": drain or self._drained,
                 "writer": self._writer,
             },
-            metrics=dump(self._infos),
+            metrics=dump(infos),
             batches=batches,
         )
         crash_point(Point.AFTER_SINKS, epoch.number, epoch.attempt)
@@ -566,7 +547,7 @@ class Stream:
             restores=self.standing.restores + sum(r.restored for r in held),
             openings=self.standing.openings + len(held),
             watermarks=by_step(self._plan, self._watermarks),
-            monitoring_infos=self._infos,
+            monitoring_infos=infos,
         )
         self.on_epoch(self.standing)
 

@@ -1,0 +1,38 @@
+"""Reads what the tasks of an epoch report: of their shards, of metrics, of what user code logged.
+
+Takes report rows and the metrics so far, gives shard reports and the metrics with this epoch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headrace.engine.batch import replay
+from headrace.engine.metrics import merge, parse
+from headrace.worker.entry import LOG_NUMBER, SHARD_NUMBER, ShardReport
+
+#: Beam's monitoring infos, by the names of stages.
+Infos = dict[str, list[Any]]
+
+
+def gather(
+    rows: Iterable[tuple[int, bytes]], stages: Sequence[str], before: Infos
+) -> tuple[list[ShardReport], Infos]:
+    """Take the reports of one epoch; what user code logged is logged here again.
+
+    Args:
+        rows: a number that says of what, and the report.
+        stages: the names of the plan's stages, in its order.
+        before: the metrics of all epochs before.
+    """
+    infos = {name: list(found) for name, found in before.items()}
+    reports: list[ShardReport] = []
+    for number, payload in rows:
+        if number == LOG_NUMBER:
+            replay(payload)
+        elif number == SHARD_NUMBER:
+            reports.append(ShardReport.from_bytes(payload))
+        else:
+            infos.setdefault(stages[number], []).extend(parse(payload))
+    return reports, {name: merge(found) for name, found in infos.items()}
