@@ -6,34 +6,16 @@ Ends with 0 when all is well, 1 when a bar was missed, 2 when an answer was wron
 from __future__ import annotations
 
 import argparse
-import datetime
-import logging
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.cases import CASES, Case, find
+from benchmarks.commands import get_ready, number, say, today
 from benchmarks.measure import Figure, Verdict, measure, sizes
 
-ROOT = Path(__file__).resolve().parent.parent
-_UNITS = {"K": 1_000, "M": 1_000_000}
 DEFAULT_ELEMENTS = 10_000_000
 PROFILE_ELEMENTS = 500_000
-
-
-def number(text: str) -> int:
-    """Read 200K, 10M or a plain number."""
-    unit = _UNITS.get(text[-1:].upper(), 1)
-    digits = text[:-1] if unit > 1 else text
-    try:
-        value = round(float(digits) * unit)
-    except ValueError:
-        value = 0
-    if value < 1:
-        msg = f"{text!r} is not a number of elements; write 5000, 200K or 10M"
-        raise argparse.ArgumentTypeError(msg)
-    return value
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.list:
         print(_listing(args.elements or DEFAULT_ELEMENTS))
         return 0
-    logging.getLogger().setLevel(logging.ERROR)  # Beam warns about packages no case needs
+    get_ready()
     if args.profile:
         from benchmarks.profile import profile
 
@@ -88,9 +70,6 @@ def _measure_all(args: argparse.Namespace, cases: list[Case]) -> int:
     from benchmarks.report import record, save, show
     from benchmarks.systems import FnApi, Headrace
 
-    # Workers must find this package wherever the command was given.
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     elements = args.elements or DEFAULT_ELEMENTS
     reference_repeats = args.reference_repeats or min(args.repeats, 2)
     ours, reference = Headrace(args.cores), None if args.alone else FnApi()
@@ -101,7 +80,7 @@ def _measure_all(args: argparse.Namespace, cases: list[Case]) -> int:
                 measure(
                     case, ours, reference, elements=elements, repeats=args.repeats,
                     reference_repeats=reference_repeats,
-                    say=lambda line: print(line, file=sys.stderr, flush=True),
+                    say=say,
                 )
             )
     finally:
@@ -113,8 +92,7 @@ def _measure_all(args: argparse.Namespace, cases: list[Case]) -> int:
             "elements": elements, "repeats": args.repeats,
             "reference_repeats": reference_repeats, "cores": args.cores,
         }
-        today = datetime.datetime.now(tz=datetime.timezone.utc).date()
-        print(f"saved as {save(record(figures, settings, today), ROOT / 'results')}")
+        print(f"saved as {save(record(figures, settings, today()), 'bench')}")
     return exit_code(figures)
 
 

@@ -17,11 +17,13 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace
+from benchmarks.commands import ROOT
 from benchmarks.measure import Figure, Rate, Verdict
 
 #: Wide enough for the table where the terminal's width is not known.
 PLAIN_WIDTH = 170
 FORMAT = 1
+RESULTS = ROOT / "results"
 PACKAGES = ("apache-beam", "pyspark", "pyarrow", "numpy", "pandas")
 _COLOURS = {
     Verdict.OK: "green", Verdict.MISSED: "yellow", Verdict.WRONG: "bold red", Verdict.NO_BAR: "dim"
@@ -157,13 +159,13 @@ def _processor() -> str | None:
     return next(names, None)
 
 
-def save(content: Any, folder: Path) -> Path:
+def save(content: Any, kind: str, folder: Path = RESULTS) -> Path:
     """Write a new dated file; one that is there is never written again."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(content, indent=2) + "\n"
     number = 1
     while True:
-        path = folder / f"{content['date']}-bench{'' if number == 1 else f'-{number}'}.json"
+        path = folder / f"{content['date']}-{kind}{'' if number == 1 else f'-{number}'}.json"
         try:
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)

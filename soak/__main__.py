@@ -102,14 +102,15 @@ def soak(spark: Any, args: argparse.Namespace) -> int:
 
 
 def _save(args: argparse.Namespace, phases: Any, verdict: Any, load: float) -> None:
-    from benchmarks.streaming.report import record, save
+    from benchmarks.report import save
+    from benchmarks.streaming.report import record
 
     settings = {"minutes": args.minutes, "rate": args.rate, "trigger": args.trigger, "load": load}
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
     content = record([], settings, today) | {
         "phases": [asdict(phase) for phase in phases], "verdict": asdict(verdict),
     }
-    print(f"saved as {save(content, ROOT / 'results', 'soak')}")
+    print(f"saved as {save(content, 'soak')}")
 
 
 if __name__ == "__main__":

@@ -7,25 +7,20 @@ when all files were written, 2 when one was not.
 from __future__ import annotations
 
 import argparse
-import logging
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.__main__ import number
+from benchmarks.commands import ROOT, chosen, get_ready, number, say, takes_workloads
 from benchmarks.reference.agree import reference
 from benchmarks.reference.asked import Answer, Asked
-from headrace.errors import OptionError
-from headrace.lab.catalog import CATALOG
 from headrace.lab.reference import to_text
 from headrace.lab.run import expected
 from headrace.lab.systems.choose import SYSTEMS
 from headrace.lab.systems.system import Request
 from headrace.lab.workload import Mode, Row, Workload
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 HOME = ROOT / "headrace" / "lab" / "answers"
 
 
@@ -36,8 +31,7 @@ def parser() -> argparse.ArgumentParser:
         description="Ask the oracle for the answer of workloads at their default settings, and "
         "write it down where at least two systems give the same.",
     )
-    made.add_argument("what", nargs="*", metavar="SUITE[:NAME]",
-                      help="as nexmark, or nexmark:q5; all workloads if none is given")
+    takes_workloads(made)
     made.add_argument("--system", action="append", choices=SYSTEMS, default=None,
                       help="ask this system only; may be given again, two are needed")
     made.add_argument("--cores", type=number, default=2, metavar="N",
@@ -53,13 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks."""
     made = parser()
     args = made.parse_args(arguments)
-    logging.getLogger().setLevel(logging.ERROR)  # Beam warns about packages no workload needs
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    try:
-        workloads = chosen(args.what)
-    except OptionError as error:
-        made.error(str(error))
+    get_ready()
+    workloads = chosen(made, args.what)
     names = list(dict.fromkeys(args.system or SYSTEMS))
     systems = [Asked(name, cores=args.cores, limit_seconds=args.limit) for name in names]
     failed = 0
@@ -67,22 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for turn, workload in enumerate(workloads, start=1):
             if args.missing and path_of(workload).exists():
                 continue
-            _say(f"{turn} of {len(workloads)}: {workload.full_name}")
+            say(f"{turn} of {len(workloads)}: {workload.full_name}")
             failed += not _make(workload, systems)
     finally:
         for system in systems:
             system.close()
-    _say(f"{failed} of {len(workloads)} without a reference" if failed else "all written")
+    say(f"{failed} of {len(workloads)} without a reference" if failed else "all written")
     return 2 if failed else 0
-
-
-def chosen(what: Sequence[str]) -> list[Workload]:
-    """Find the workloads that are asked for."""
-    found: list[Workload] = []
-    for name in what or CATALOG.suites:
-        suite, _, one = name.partition(":")
-        found += [CATALOG.workload(suite, one)] if one else CATALOG.of_suite(suite)
-    return found
 
 
 def path_of(workload: Workload) -> Path:
@@ -108,7 +88,7 @@ def _make(workload: Workload, systems: Sequence[Asked]) -> bool:
     try:
         found = reference(workload, rows, answers)
     except ValueError as trouble:
-        _say(f"  NOT WRITTEN: {trouble}")
+        say(f"  NOT WRITTEN: {trouble}")
         return False
     path = path_of(workload)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,11 +107,7 @@ def _oracle(workload: Workload) -> list[Row]:
 def _tell(said: Answer) -> None:
     took = "" if said.seconds is None else f" in {said.seconds:.1f} s"
     why = f": {said.told}" if said.told else ""
-    _say(f"  {said.system}, {said.mode.value}: {said.ending.value}{took}{why}")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    say(f"  {said.system}, {said.mode.value}: {said.ending.value}{took}{why}")
 
 
 if __name__ == "__main__":

@@ -6,19 +6,14 @@ Ends with 0 when all is well, 1 when a bar was missed, 2 when an answer was wron
 from __future__ import annotations
 
 import argparse
-import datetime
-import logging
-import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import number
+from benchmarks.commands import get_ready, number, say, today
 from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.figures import Outcome, exit_code
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 CASES = ("epoch", "throughput", "sliding", "restore", "pending")
 
 
@@ -53,17 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [case for case in args.case if case not in CASES]
     if unknown:
         made.error(f"no case {unknown[0]!r}; there are {', '.join(CASES)}")
-    logging.getLogger().setLevel(logging.ERROR)  # Beam warns about packages no case needs
-    # Workers must find this package wherever the command was given.
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    get_ready()
     outcomes = _measure_all(args, args.case or CASES)
     if args.save:
-        from benchmarks.streaming.report import record, save
+        from benchmarks.report import save
+        from benchmarks.streaming.report import record
 
         settings = {name: value for name, value in vars(args).items() if name != "save"}
-        today = datetime.datetime.now(tz=datetime.timezone.utc).date()
-        print(f"saved as {save(record(outcomes, settings, today), ROOT / 'results')}")
+        print(f"saved as {save(record(outcomes, settings, today()), 'streaming')}")
     return exit_code(outcomes)
 
 
@@ -71,9 +63,7 @@ def _measure_all(args: argparse.Namespace, cases: Sequence[str]) -> list[Outcome
     from benchmarks.streaming.report import show
 
     spark = session(args.cores) if set(cases) - {"pending"} else None
-    bed = Bed(
-        spark=spark, cores=args.cores, say=lambda line: print(line, file=sys.stderr, flush=True)
-    )
+    bed = Bed(spark=spark, cores=args.cores, say=say)
     outcomes: list[Outcome] = []
     try:
         for case in cases:

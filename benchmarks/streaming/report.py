@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -91,19 +89,3 @@ def _case(outcome: Outcome) -> dict[str, Any]:
         ],
         "bars": [asdict(bar) | {"cleared": bar.cleared} for bar in outcome.bars],
     }
-
-
-def save(content: Any, folder: Path, kind: str = "streaming") -> Path:
-    """Write a new dated file; one that is there is never written again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content, indent=2) + "\n"
-    number = 1
-    while True:
-        path = folder / f"{content['date']}-{kind}{'' if number == 1 else f'-{number}'}.json"
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            number += 1
-            continue
-        return path

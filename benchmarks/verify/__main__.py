@@ -6,28 +6,22 @@ Ends with 0 when every answer is right, 2 when one is wrong or a run failed.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import logging
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import number
-from benchmarks.report import envelope
+from benchmarks.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
+from benchmarks.report import envelope, save
 from benchmarks.verify.choices import EVENTS, GROUP, tries
 from benchmarks.verify.conditions import LEAST_EPOCHS, PARTS, Cell, Condition
 from benchmarks.verify.kill import Crash
 from benchmarks.verify.runs import verify
 from benchmarks.verify.table import head, keep, kept, plain, table
-from headrace.errors import OptionError
 from headrace.lab.catalog import CATALOG
 from headrace.lab.systems.headrace_system import HeadraceSystem
 from headrace.lab.workload import Workload
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FORMAT = 1
 PAGE = ROOT / "docs" / "verification.md"
 
@@ -39,8 +33,7 @@ def parser() -> argparse.ArgumentParser:
         description="Run workloads on headrace in batch, as streams with 1, 2 and 4 shards and "
         "events out of order, and with the driver killed once; compare all rows with the oracle.",
     )
-    made.add_argument("what", nargs="*", metavar="SUITE[:NAME]",
-                      help="as nexmark, or nexmark:q5; all workloads if none is given")
+    takes_workloads(made)
     made.add_argument("--events", type=number, default=EVENTS, metavar="N",
                       help="events of a run, as 100K; more where they make too few epochs. "
                       f"Default: {EVENTS:,}")
@@ -55,15 +48,6 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def chosen(what: Sequence[str]) -> list[Workload]:
-    """Find the workloads that are asked for."""
-    found: list[Workload] = []
-    for name in what or CATALOG.suites:
-        suite, _, one = name.partition(":")
-        found += [CATALOG.workload(suite, one)] if one else CATALOG.of_suite(suite)
-    return found
-
-
 def crash_of(workload: Workload) -> Crash:
     """Give the place where a workload's driver is killed: they take turns along the catalogue."""
     names = [each.full_name for suite in CATALOG.suites for each in CATALOG.of_suite(suite)]
@@ -75,23 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks."""
     made = parser()
     args = made.parse_args(arguments)
-    logging.getLogger().setLevel(logging.ERROR)  # Beam warns about packages no workload needs
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    try:
-        workloads = chosen(args.what)
-    except OptionError as error:
-        made.error(str(error))
-    cells, reused = _verify_all(args, workloads)
-    today = datetime.datetime.now(datetime.timezone.utc).date()
+    get_ready()
+    cells, reused = _verify_all(args, chosen(made, args.what))
     text = table(cells)
     print(text)
     if args.save:
-        told = envelope(FORMAT, _plain_arguments(args), today, [plain(cell) for cell in cells])
-        target = ROOT / "results" / f"{today}-verification.json"
-        target.write_text(json.dumps(told, indent=1) + "\n")
+        told = envelope(FORMAT, _plain_arguments(args), today(), [plain(cell) for cell in cells])
+        print(f"saved as {save(told, 'verification')}")
     if args.page:
-        when = f"Made on {today} on 2 cores. Rows and epochs are those of all runs in a line."
+        when = f"Made on {today()} on 2 cores. Rows and epochs are those of all runs in a line."
         if reused:
             when += f" {reused} of {len(cells)} results are those of earlier runs (`--keep`)."
         PAGE.write_text(head(GROUP, LEAST_EPOCHS) + when + "\n\n" + text)
@@ -130,19 +106,18 @@ def _verify_all(args: Any, workloads: Sequence[Workload]) -> tuple[list[Cell], i
             else:
                 reused += 1
             found[place] = cell
-            _say(turn, len(todo), cell)
+            say(_line(turn, len(todo), cell))
     finally:
         system.stop()
     names = [workload.full_name for workload in workloads]
     return sorted(found.values(), key=lambda cell: names.index(cell.workload)), reused
 
 
-def _say(turn: int, turns: int, cell: Cell) -> None:
+def _line(turn: int, turns: int, cell: Cell) -> str:
     epochs = "" if cell.epochs is None else f", {cell.epochs} epochs"
-    print(
+    return (
         f"{turn} of {turns}: {cell.workload}, {cell.condition.value}: {cell.finding.value}, "
-        f"{cell.rows:,} rows{epochs}, {cell.seconds:.1f} s{f' ({cell.told})' if cell.told else ''}",
-        file=sys.stderr, flush=True,
+        f"{cell.rows:,} rows{epochs}, {cell.seconds:.1f} s{f' ({cell.told})' if cell.told else ''}"
     )
 
 

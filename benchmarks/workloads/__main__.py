@@ -6,26 +6,19 @@ Ends with 0 when all is well, 1 when a bar was missed, 2 when an answer was wron
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import logging
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.__main__ import number
-from benchmarks.report import envelope
+from benchmarks.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
+from benchmarks.report import envelope, save
 from benchmarks.workloads.runs import Cell, measure
-from benchmarks.workloads.table import Line, page, record
-from headrace.errors import OptionError
-from headrace.lab.catalog import CATALOG
+from benchmarks.workloads.table import Line, keep, kept, page, record
 from headrace.lab.systems.choose import SYSTEMS, choose
 from headrace.lab.systems.system import System
 from headrace.lab.workload import Mode, Workload
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 FORMAT = 1
 #: What stands above the table on its page; the numbers below it are those of one run.
 PAGE = ROOT / "docs" / "workloads-table.md"
@@ -38,8 +31,7 @@ def parser() -> argparse.ArgumentParser:
         description="Run workloads on headrace, on Spark alone and on Beam's local runner, check "
         "every answer, and lay the rates out in a table.",
     )
-    made.add_argument("what", nargs="*", metavar="SUITE[:NAME]",
-                      help="as nexmark, or nexmark:q5; all workloads if none is given")
+    takes_workloads(made)
     made.add_argument("--system", action="append", choices=SYSTEMS, default=None,
                       help="this system only; may be given again")
     made.add_argument("--events", type=number, default=1_000_000, metavar="N",
@@ -49,69 +41,57 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cores", type=number, default=2, metavar="N",
                       help="Spark's cores, and shards. Default: 2")
     made.add_argument("--batch", action="store_true", help="batch instead of streaming")
-    made.add_argument("--cold", action="store_true", help="no small run before the measured one")
+    made.add_argument("--patience", type=number, default=60, metavar="SECONDS",
+                      help="give systems other than headrace fewer events, 100K or 20K, where a "
+                      "run would take longer by all appearances. Default: 60")
+    made.add_argument("--keep", type=Path, metavar="FILE",
+                      help="write every result there at once, and do not run again what is there "
+                      "and right: so a run that was interrupted goes on")
     made.add_argument("--save", action="store_true",
                       help="write results/DATE-workloads.json with everything")
     made.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     return made
 
 
-def chosen(what: Sequence[str], mode: Mode) -> list[Workload]:
-    """Find the workloads that are asked for."""
-    found: list[Workload] = []
-    for name in what or CATALOG.suites:
-        suite, _, one = name.partition(":")
-        found += [CATALOG.workload(suite, one)] if one else CATALOG.of_suite(suite)
-    return [workload for workload in found if mode in workload.modes]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks."""
     made = parser()
     args = made.parse_args(arguments)
-    logging.getLogger().setLevel(logging.ERROR)  # Beam warns about packages no workload needs
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    get_ready()
     mode = Mode.BATCH if args.batch else Mode.STREAMING
-    try:
-        workloads = chosen(args.what, mode)
-    except OptionError as error:
-        made.error(str(error))
-    lines = _measure_all(args, workloads, mode)
-    systems = args.system or SYSTEMS
-    today = datetime.datetime.now(datetime.timezone.utc).date()
-    text = page(lines, _head(args, mode, today), systems)
+    lines = _measure_all(args, [each for each in chosen(made, args.what) if mode in each.modes])
+    text = page(lines, _head(args, mode), args.system or SYSTEMS)
     print(text)
     if args.save:
-        target = ROOT / "results" / f"{today}-workloads{'-batch' if args.batch else ''}.json"
-        told = envelope(FORMAT, vars(args), today, record(lines))
-        target.write_text(json.dumps(told, indent=1) + "\n")
+        settings = vars(args) | {"keep": None if args.keep is None else args.keep.name}
+        told = envelope(FORMAT, settings, today(), record(lines))
+        print(f"saved as {save(told, f'workloads-{mode.value}')}")
     if args.page:
         PAGE.write_text(text)
     return _status(lines)
 
 
-def _measure_all(args: Any, workloads: Sequence[Workload], mode: Mode) -> list[Line]:
+def _measure_all(args: Any, workloads: Sequence[Workload]) -> list[Line]:
     # One session for both systems that run on Spark: what differs is only who plans.
     from headrace.runner import start_session
 
     session = start_session(f"local[{args.cores}]")
     systems: list[System] = [choose(name, session) for name in args.system or SYSTEMS]
+    there = {} if args.keep is None else kept(args.keep)
     lines = []
     try:
         for turn, workload in enumerate(workloads, start=1):
             cells: list[Cell] = []
             for system in systems:
-                cell = measure(
-                    workload, system, mode=mode, shards=args.cores, warm=not args.cold, say=_say,
-                    events=args.direct_events if system.name == "direct" else args.events,
-                )
+                cell = there.get((workload.full_name, system.name))
+                if cell is None:
+                    cell = _measure(args, workload, system)
+                    if args.keep is not None:
+                        keep(args.keep, workload.full_name, cell)
                 cells.append(cell)
-                rate = "" if cell.rate is None else f", {cell.rate:,.0f} events/s"
-                _say(
-                    f"{turn} of {len(workloads)}: {workload.full_name} on {system.name}: "
-                    f"{cell.verdict}{rate}" + (f" ({cell.told})" if cell.rate is None else "")
-                )
+                rate = f" ({cell.told})" if cell.rate is None else f", {cell.rate:,.0f} events/s"
+                name = f"{workload.full_name} on {system.name}"
+                say(f"{turn} of {len(workloads)}: {name}: {cell.verdict}{rate}")
             lines.append(Line(workload=workload, cells=tuple(cells)))
     finally:
         for system in systems:
@@ -120,18 +100,24 @@ def _measure_all(args: Any, workloads: Sequence[Workload], mode: Mode) -> list[L
     return lines
 
 
-def _head(args: Any, mode: Mode, today: datetime.date) -> str:
-    return (
-        f"# Workloads side by side\n\nMade on {today} by `python -m benchmarks.workloads`: "
-        f"{mode.value}, {args.cores} cores, {args.events:,} events ({args.direct_events:,} on "
-        "Beam's local runner), every answer checked by the oracle; a wrong answer voids its rate. "
-        "headrace makes the events itself and keeps its state in a checkpoint; native Spark reads "
-        "them from Parquet files that were written before. All rows are written to files."
+def _measure(args: Any, workload: Workload, system: System) -> Cell:
+    return measure(
+        workload, system, mode=Mode.BATCH if args.batch else Mode.STREAMING, shards=args.cores,
+        events=args.direct_events if system.name == "direct" else args.events,
+        patience=None if system.name == "headrace" else args.patience, say=say,
     )
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+def _head(args: Any, mode: Mode) -> str:
+    return (
+        f"# Workloads side by side\n\nMade on {today()} by `python -m benchmarks.workloads`: "
+        f"{mode.value}, {args.cores} cores, {args.events:,} events ({args.direct_events:,} on "
+        "Beam's local runner, which is FnApiRunner), fewer where a cell says so; every answer "
+        "checked by the oracle; a wrong answer voids its rate. headrace makes the events itself "
+        "and keeps its state in a checkpoint; native Spark reads them from Parquet files that were "
+        "written before. All rows are written to files. Time runs from the start of the pipeline "
+        "to its end; a small run goes before each."
+    )
 
 
 def _status(lines: Sequence[Line]) -> int:

@@ -1,11 +1,13 @@
 """Runs one workload on one system, after a small run that warms it up; gives a cell of the table.
 
-A refusal and a failure are results too: they stand in the table with their reason.
+A refusal and a failure are results too: they stand in the table with their reason. A system that
+would take longer than one has patience for is given fewer events; its cell says how many.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -18,8 +20,8 @@ from headrace.lab.run import Report, run_workload
 from headrace.lab.systems.system import Request, System
 from headrace.lab.workload import Mode, Workload
 
-#: Events of the run before the measured one.
-WARM_EVENTS = 20_000
+#: Events of the run before the measured one, and of the one that a slow system is left with.
+WARM_EVENTS, SLOW_EVENTS = 20_000, 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,7 @@ class Cell:
     system: str
     engine: str = ""  # what really ran
     events: int = 0
+    asked: int = 0  # how many events it was to be
     seconds: float | None = None
     rows: int | None = None
     verdict: str = ""  # right, WRONG, refused, failed
@@ -49,15 +52,22 @@ def settings_of(workload: Workload, events: int) -> Any:
 
 
 def measure(
-    workload: Workload, system: System, *, events: int, shards: int, mode: Mode, warm: bool,
-    say: Callable[[str], None],
+    workload: Workload, system: System, *, events: int, shards: int, mode: Mode,
+    patience: float | None, say: Callable[[str], None],
 ) -> Cell:
-    """Fill one cell."""
+    """Fill one cell; `patience` is how many seconds a run may be expected to take."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-workloads-"))
+    turns = itertools.count()
+
+    def run(count: int) -> Report:
+        request = Request(
+            workload=workload, settings=settings_of(workload, count), mode=mode,
+            folder=folder / str(next(turns)), shards=shards, readers=2 * shards,
+        )
+        return run_workload(request, system, check=True)
+
     try:
-        if warm:
-            _run(workload, system, min(events, WARM_EVENTS), shards, mode, folder / "warm", False)
-        report = _run(workload, system, events, shards, mode, folder / "run", True)
+        report = _climb(run, events, patience)
     except OptionError as refusal:
         return Cell(system=system.name, verdict="refused", told=str(refusal))
     except Exception as failure:
@@ -68,26 +78,40 @@ def measure(
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return _cell(system.name, report)
+    return _cell(system.name, report, events)
 
 
-def _run(
-    workload: Workload, system: System, events: int, shards: int, mode: Mode, folder: Path,
-    check: bool,
-) -> Report:
-    request = Request(
-        workload=workload, settings=settings_of(workload, events), mode=mode, folder=folder,
-        shards=shards, readers=2 * shards,
-    )
-    return run_workload(request, system, check=check)
+def steps(events: int) -> list[int]:
+    """Give the sizes of the runs, the last of which counts.
+
+    >>> steps(1_000_000), steps(50_000), steps(500)
+    ([20000, 100000, 1000000], [20000, 50000], [500, 500])
+    """
+    small = [count for count in (WARM_EVENTS, SLOW_EVENTS) if count < events]
+    return [*(small or [events]), events]
 
 
-def _cell(name: str, report: Report) -> Cell:
+def _climb(run: Callable[[int], Report], events: int, patience: float | None) -> Report:
+    """Warm up, then run all events at once, or as many as patience allows."""
+    first, *others = steps(events)
+    report = run(first)
+    while others:
+        per_event = report.outcome.seconds / report.outcome.events
+        bearable = [n for n in others if patience is None or n * per_event <= patience]
+        if not bearable:
+            break
+        report = run(bearable[-1])
+        others = [n for n in others if n > bearable[-1]]
+    return report
+
+
+def _cell(name: str, report: Report, asked: int) -> Cell:
     outcome, verdict = report.outcome, report.verdict
     return Cell(
         system=name,
         engine=outcome.engine,
         events=outcome.events,
+        asked=asked,
         seconds=outcome.seconds,
         rows=report.row_count,
         verdict="unjudged" if verdict is None else "right" if verdict.right else "WRONG",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from benchmarks.report import count
@@ -75,7 +77,8 @@ def page(lines: Sequence[Line], head: str, systems: Sequence[str]) -> str:
 def _told(cell: Cell) -> str:
     if cell.rate is None:
         return cell.verdict
-    return f"right, {count(cell.rate)}/s"
+    fewer = "" if cell.events == cell.asked else f" ({cell.events:,} events)"
+    return f"right, {count(cell.rate)}/s{fewer}"
 
 
 def _ratio(line: Line, system: str) -> str:
@@ -94,3 +97,22 @@ def record(lines: Sequence[Line]) -> list[Any]:
         }
         for line in lines
     ]
+
+
+def keep(path: Path, workload: str, cell: Cell) -> None:
+    """Add a cell to a file of lines."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"workload": workload, **asdict(cell)}) + "\n")
+
+
+def kept(path: Path) -> dict[tuple[str, str], Cell]:
+    """Read the cells of a file that need not be run again; of several for one place, the last."""
+    if not path.exists():
+        return {}
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        told = json.loads(line)
+        name, cell = told.pop("workload"), Cell(**told)
+        if cell.verdict in ("right", "refused"):
+            found[name, cell.system] = cell
+    return found

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from benchmarks.__main__ import exit_code, number
+from benchmarks.__main__ import exit_code
 from benchmarks.cases import Answer, Case
+from benchmarks.commands import number
 from benchmarks.measure import Figure, Verdict, measure
 from benchmarks.report import record, save, show
 from benchmarks.systems import Run
@@ -138,7 +139,7 @@ def test_the_table_shows_no_rate_for_a_wrong_answer() -> None:
 def test_a_saved_file_keeps_every_sample_and_no_name_of_the_machine(tmp_path: Path) -> None:
     figure = figure_of(Scripted("ours", [4.0, 1.0, 2.0]), Scripted("theirs", [2.0]))
     day = datetime.date(2031, 4, 5)
-    path = save(record([figure], {"elements": 100_000}, day), tmp_path / "results")
+    path = save(record([figure], {"elements": 100_000}, day), "bench", tmp_path / "results")
     assert path.name == "2031-04-05-bench.json"
     content: dict[str, Any] = json.loads(path.read_text())
     samples = content["cases"][0]["samples"]
@@ -151,7 +152,7 @@ def test_a_saved_file_keeps_every_sample_and_no_name_of_the_machine(tmp_path: Pa
 
 
 def test_a_second_file_of_a_day_does_not_replace_the_first(tmp_path: Path) -> None:
-    paths = [save({"date": "2031-04-05", "run": run}, tmp_path) for run in (1, 2)]
+    paths = [save({"date": "2031-04-05", "run": run}, "bench", tmp_path) for run in (1, 2)]
     assert [path.name for path in paths] == ["2031-04-05-bench.json", "2031-04-05-bench-2.json"]
     assert json.loads(paths[0].read_text())["run"] == 1
 

@@ -11,11 +11,12 @@ import pytest
 
 from benchmarks.measure import Verdict
 from benchmarks.meter import PROC
+from benchmarks.report import save
 from benchmarks.streaming import epoch, native, pending, sliding, throughput
 from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.data import Rows
 from benchmarks.streaming.figures import Bar, Line, Outcome, exit_code
-from benchmarks.streaming.report import record, save
+from benchmarks.streaming.report import record
 from soak.fit import slope, trend
 from soak.pipeline import Life, complaints
 from soak.plot import Chart, Series, svg
@@ -63,7 +64,7 @@ def test_results_of_one_day_are_written_side_by_side(tmp_path: Path) -> None:
 
     content = record([_outcome(3.0)], {}, datetime.date(2026, 1, 2))
     assert content["cases"][0]["lines"][0]["median"] == 2.0
-    paths = [save(content, tmp_path), save(content, tmp_path)]
+    paths = [save(content, "streaming", tmp_path), save(content, "streaming", tmp_path)]
     assert [path.name for path in paths] == [
         "2026-01-02-streaming.json", "2026-01-02-streaming-2.json"
     ]

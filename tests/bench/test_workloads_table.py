@@ -1,0 +1,128 @@
+"""The table of workloads: its bars, how patience bounds slow systems, and how it goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import benchmarks.workloads.__main__ as command
+from benchmarks.commands import chosen
+from benchmarks.workloads import runs
+from benchmarks.workloads.runs import Cell, measure
+from benchmarks.workloads.table import Line, keep, kept, page
+from headrace.lab.catalog import CATALOG
+from headrace.lab.run import Report
+from headrace.lab.systems.system import Outcome, Request
+from headrace.lab.verdict import judge
+from headrace.lab.workload import Mode
+
+STATELESS, STATEFUL = CATALOG.workload("nexmark", "q1"), CATALOG.workload("nexmark", "q5")
+
+
+def cell(system: str, rate: float, verdict: str = "right") -> Cell:
+    return Cell(system=system, events=1_000, asked=1_000, seconds=1_000 / rate, verdict=verdict)
+
+
+def missed(workload: Any, **rates: float) -> list[str]:
+    return Line(workload=workload, cells=tuple(cell(s, r) for s, r in rates.items())).missed()
+
+
+def test_each_bar_is_held_at_its_value_and_missed_just_below() -> None:
+    assert missed(STATEFUL, headrace=50_001) == []
+    assert missed(STATEFUL, headrace=49_999) == ["below 50.0 K/s"]
+    assert missed(STATELESS, headrace=249_000) == ["stateless, below 250.0 K/s"]
+    assert missed(STATELESS, headrace=251_000) == []
+    assert missed(STATELESS, headrace=91_000, spark=300_000) == []
+    assert missed(STATELESS, headrace=89_000, spark=300_000) == ["stateless, below 90.0 K/s"]
+    assert missed(STATELESS, headrace=249_000, spark=9_000_000) == ["stateless, below 250.0 K/s"]
+    assert missed(STATEFUL, headrace=60_000, direct=20_001) == ["3.0x of Beam's local runner"]
+    assert missed(STATEFUL, headrace=60_000, direct=19_999) == []
+
+
+def test_a_wrong_answer_voids_a_rate_and_misses_the_bars() -> None:
+    wrong = cell("headrace", 10**6, "WRONG")
+    assert wrong.rate is None
+    assert Line(workload=STATEFUL, cells=(wrong,)).missed() == ["no right answer"]
+    text = page([Line(workload=STATEFUL, cells=(wrong,))], "head", ["headrace"])
+    assert "| nexmark q5 | WRONG | - | - | no right answer |" in text
+
+
+def test_a_cell_with_fewer_events_than_asked_for_says_so() -> None:
+    slow = dataclasses.replace(cell("spark", 500), asked=9_999)
+    line = Line(workload=STATEFUL, cells=(cell("headrace", 100_000), slow))
+    text = page([line], "head", ["headrace", "spark"])
+    assert "| right, 100.0 K/s | right, 500/s (1,000 events) | 200.00x | - |" in text
+
+
+class Steady:
+    """A system of steady speed that runs nothing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+@pytest.mark.parametrize(
+    "per_second, patience, counts",
+    [
+        (100_000, 60, [20_000, 1_000_000]),
+        (10_000, 60, [20_000, 100_000]),
+        (1_000, 60, [20_000]),
+        (1_000, None, [20_000, 1_000_000]),
+    ],
+)
+def test_a_slow_system_gets_as_many_events_as_patience_allows(
+    monkeypatch: pytest.MonkeyPatch, per_second: int, patience: float | None, counts: list[int]
+) -> None:
+    ran = []
+
+    def run(request: Request, system: Any, *, check: bool) -> Report:
+        assert check
+        count = request.settings.num_events
+        ran.append(count)
+        outcome = Outcome(
+            system=system.name, engine="steady", mode=request.mode, events=count,
+            seconds=count / per_second, rows=None, row_count=1,
+        )
+        return Report(outcome=outcome, row_count=1, verdict=judge([], []))
+
+    monkeypatch.setattr(runs, "run_workload", run)
+    found = measure(
+        STATEFUL, Steady("spark"), events=1_000_000, shards=2, mode=Mode.STREAMING,  # type: ignore[arg-type]
+        patience=patience, say=print,
+    )
+    assert ran == counts
+    assert (found.events, found.asked) == (counts[-1], 1_000_000)
+    assert found.rate == pytest.approx(per_second)
+
+
+def test_a_failure_is_a_cell_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: Any, **__: Any) -> Report:
+        msg = "the disk is full\nmore"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(runs, "run_workload", run)
+    found = measure(
+        STATEFUL, Steady("spark"), events=100, shards=2, mode=Mode.STREAMING,  # type: ignore[arg-type]
+        patience=1, say=print,
+    )
+    assert (found.verdict, found.told) == ("failed", "RuntimeError: the disk is full")
+
+
+def test_what_was_right_or_refused_is_kept_and_what_failed_is_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "cells.jsonl"
+    assert kept(path) == {}
+    right, failed = cell("spark", 5), cell("headrace", 5, "failed")
+    refused = Cell(system="direct", verdict="refused", told="no clock")
+    for each in (failed, right, refused):
+        keep(path, "nexmark q5", each)
+    assert kept(path) == {("nexmark q5", "spark"): right, ("nexmark q5", "direct"): refused}
+
+
+def test_an_unknown_workload_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        chosen(command.parser(), ["nexmark:q99"])
+    assert "q99" in capsys.readouterr().err
+    assert [each.full_name for each in chosen(command.parser(), ["yahoo"])] == ["yahoo campaigns"]
