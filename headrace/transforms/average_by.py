@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from headrace.transforms.arguments import function
 from headrace.transforms.facts import Facts
 from headrace.transforms.folds import Mean
-from headrace.transforms.keys import PAIRS, check_epoch, into_epochs
+from headrace.transforms.keys import PAIRS, into_epochs
+from headrace.transforms.per_epoch import PerEpoch
 
 
-class AverageBy(beam.PTransform):  # type: ignore[misc]
+class AverageBy(PerEpoch):
     """Give (key, mean of `value(element)`) per key and epoch.
 
     `epoch` is in seconds; without it an epoch is a window of those that the input has already.
@@ -35,18 +34,6 @@ class AverageBy(beam.PTransform):  # type: ignore[misc]
         late="is dropped by the runner; one that keeps it gives it apart, as one more result.",
         shard="by key; elements are added up where they are, then the sums of a key.",
     )
-
-    def __init__(
-        self,
-        *,
-        key: Callable[[Any], Any],
-        value: Callable[[Any], Any],
-        epoch: float | None = None,
-    ) -> None:
-        super().__init__()
-        self._key = function("key", key)
-        self._value = function("value", value)
-        self._epoch = check_epoch(epoch)
 
     def expand(self, elements: Any) -> Any:
         """A combine of the numbers alone: elements themselves are not sent."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from headrace.transforms.arguments import function
 from headrace.transforms.facts import Facts
 from headrace.transforms.folds import Extreme
-from headrace.transforms.keys import check_epoch, into_epochs, keyed
+from headrace.transforms.keys import into_epochs, keyed
+from headrace.transforms.per_epoch import PerEpoch
 
 _FACTS = Facts(
     state="one element per key and epoch, freed when the epoch is over.",
@@ -20,7 +19,7 @@ _FACTS = Facts(
 )
 
 
-class MaximizeBy(beam.PTransform):  # type: ignore[misc]
+class MaximizeBy(PerEpoch):
     """Give (key, element with the greatest `value(element)`) per key and epoch.
 
     `epoch` is in seconds; without it an epoch is a window of those that the input has already.
@@ -38,25 +37,13 @@ class MaximizeBy(beam.PTransform):  # type: ignore[misc]
 
     facts: ClassVar[Facts] = _FACTS
 
-    def __init__(
-        self,
-        *,
-        key: Callable[[Any], Any],
-        value: Callable[[Any], Any],
-        epoch: float | None = None,
-    ) -> None:
-        super().__init__()
-        self._key = function("key", key)
-        self._value = function("value", value)
-        self._epoch = check_epoch(epoch)
-
     def expand(self, elements: Any) -> Any:
         """A combine that keeps the greatest."""
         pairs = into_epochs(elements | "Key" >> keyed(self._key), self._epoch)
         return pairs | "Greatest" >> beam.CombinePerKey(Extreme(self._value, max))
 
 
-class MinimizeBy(beam.PTransform):  # type: ignore[misc]
+class MinimizeBy(PerEpoch):
     """Give (key, element with the least `value(element)`) per key and epoch.
 
     `epoch` is in seconds; without it an epoch is a window of those that the input has already.
@@ -73,18 +60,6 @@ class MinimizeBy(beam.PTransform):  # type: ignore[misc]
     """
 
     facts: ClassVar[Facts] = _FACTS
-
-    def __init__(
-        self,
-        *,
-        key: Callable[[Any], Any],
-        value: Callable[[Any], Any],
-        epoch: float | None = None,
-    ) -> None:
-        super().__init__()
-        self._key = function("key", key)
-        self._value = function("value", value)
-        self._epoch = check_epoch(epoch)
 
     def expand(self, elements: Any) -> Any:
         """A combine that keeps the least."""

@@ -37,7 +37,7 @@ class Numbers:
         return numbers, [self.line.micros_of_place(n // 10 * 10 + n * 953 % 10) for n in numbers]
 
     def watermark(self, number: int) -> int:
-        return self.line.watermark(number)
+        return self.line.watermark(number, self.events)
 
     def due(self, number: int) -> int:
         return self.line.due(number)

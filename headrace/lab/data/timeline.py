@@ -13,7 +13,7 @@ import numpy as np
 from headrace.lab.data.randoms import I64
 
 NANOS = 1_000_000_000
-#: A prime, so that multiplying by it permutes the numbers below any group size it does not divide.
+#: A prime, so that multiplying by it permutes the numbers below any size that is no multiple of it.
 SPREAD = 953
 
 
@@ -33,10 +33,14 @@ class Timeline:
 
     def places(self, numbers: I64) -> I64:
         """Give the places of events."""
-        if self.group == 1:
+        group = self.group
+        if group == 1:
             return numbers
-        first = numbers // self.group * self.group
-        return np.asarray(first + numbers * SPREAD % self.group)
+        first = numbers // group * group
+        if SPREAD % group > 1:
+            return np.asarray(first + numbers * SPREAD % group)
+        # The product would leave all where they are, or put all into one place: turn them round.
+        return np.asarray(first + group - 1 - numbers % group)
 
     def nanos(self, numbers: I64) -> I64:
         """Give the times of events, nanoseconds since 1970, rounded down; distinct up to 1 G/s."""
@@ -48,9 +52,18 @@ class Timeline:
         """Give the time of a place, microseconds since 1970, rounded down."""
         return (self.base_ms * 1_000_000 + place * NANOS // self.rate) // 1_000
 
-    def watermark(self, number: int) -> int:
-        """Give the time in microseconds that neither this event nor a later one precedes."""
-        return self.micros_of_place(number // self.group * self.group)
+    def watermark(self, number: int, events: int, grain: int = 1) -> int:
+        """Give a time in microseconds that neither this event nor a later one precedes.
+
+        Where there is no such event, it is past the last place that one of `events` can have.
+        Times are cut to multiples of `grain`.
+        """
+        group = self.group
+        mark = self.micros_of_place(number // group * group) // grain * grain
+        if number < events:
+            return mark
+        last = (events - 1) // group * group + group - 1
+        return max(mark, (self.micros_of_place(last) // grain + 1) * grain)
 
     def due(self, number: int) -> int:
         """Microseconds between the first arrival and this one, at the same pace as event time."""

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from headrace.errors import OptionError
 from headrace.lab.workloads.hibench.generator import HiBenchGenerator
 from headrace.lab.workloads.hibench.model import ip_and_time
 from headrace.lab.workloads.hibench.settings import Settings
@@ -95,8 +94,3 @@ def test_what_is_no_record_is_refused(line: str, complaint: str) -> None:
 def test_a_pipeline_refuses_a_line_of_two_fields() -> None:
     with pytest.raises(ValueError, match="not enough values"):
         ip_and_time("1000,1.1.1.1")
-
-
-def test_a_shuffle_that_would_repeat_times_is_refused() -> None:
-    with pytest.raises(OptionError, match="953"):
-        Settings(out_of_order=953)

@@ -98,8 +98,3 @@ def test_what_is_no_event_is_refused(line: str, complaint: str) -> None:
 def test_a_slide_longer_than_the_window_is_refused() -> None:
     with pytest.raises(OptionError, match="slide_sec=9 is outside its domain"):
         Settings(window_size_sec=8, slide_sec=9)
-
-
-def test_a_shuffle_that_would_repeat_times_is_refused() -> None:
-    with pytest.raises(OptionError, match="953"):
-        Settings(out_of_order=953)

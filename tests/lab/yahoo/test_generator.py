@@ -113,8 +113,3 @@ def test_white_space_after_an_event_is_no_fault() -> None:
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(OptionError, match=r"redis=.* a host and a port"):
         read_settings(yahoo.SETTINGS, {"redis": address})
-
-
-def test_a_shuffle_that_would_repeat_times_is_refused() -> None:
-    with pytest.raises(OptionError, match="953"):
-        Settings(out_of_order=1_906)

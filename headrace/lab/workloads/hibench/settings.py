@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.errors import OptionError
 from headrace.lab.parameters import Whole, check, setting
 
 
@@ -30,6 +29,3 @@ class Settings:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.out_of_order % 953 == 0:
-            msg = f"out_of_order={self.out_of_order} is a multiple of 953, which shuffles nothing"
-            raise OptionError(msg)

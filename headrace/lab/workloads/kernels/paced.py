@@ -160,11 +160,7 @@ class Paced(ABC):
 
     def watermark(self, number: int) -> int:
         """Give a time in microseconds: neither this event nor a later one is older."""
-        if number < self.events:
-            return self.timeline.watermark(number)
-        group = self.timeline.group
-        end = -(-number // group) * group  # the last group may have places beyond its events
-        return self.timeline.micros_of_place(end) + 1
+        return self.timeline.watermark(number, self.events)
 
     def due(self, number: int) -> int:
         """Microseconds between the start of a paced run and this event's arrival."""

@@ -76,13 +76,7 @@ class WindowedGenerator:
 
     def watermark(self, number: int) -> int:
         """Give a time in microseconds that neither this event nor a later one precedes."""
-        mark = self._timeline().watermark(number)
-        if number < self.events:
-            return mark
-        # Past the last place that an event can have.
-        group = self.settings.out_of_order
-        last = (self.events - 1) // group * group + group - 1
-        return max(mark, self._timeline().micros_of_place(last) + 1)
+        return self._timeline().watermark(number, self.events)
 
     def due(self, number: int) -> int:
         """Microseconds between the start of a paced run and this event's arrival."""

@@ -43,6 +43,3 @@ class Settings:
                 f"window_size_sec={self.window_size_sec}, or events would fall between windows"
             )
             raise OptionError(msg)
-        if self.out_of_order % 953 == 0:
-            msg = f"out_of_order={self.out_of_order} is a multiple of 953, which shuffles nothing"
-            raise OptionError(msg)

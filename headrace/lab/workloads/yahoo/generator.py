@@ -134,13 +134,7 @@ class YahooGenerator:
 
     def watermark(self, number: int) -> int:
         """Give a time in microseconds that neither this event nor a later one precedes."""
-        mark = self._timeline().watermark(number) // 1_000 * 1_000
-        if number < self.events:
-            return mark
-        # Past the last place that an event can have: the whole millisecond after it.
-        group = self.settings.out_of_order
-        last = (self.events - 1) // group * group + group - 1
-        return max(mark, (self._timeline().micros_of_place(last) // 1_000 + 1) * 1_000)
+        return self._timeline().watermark(number, self.events, grain=1_000)
 
     def due(self, number: int) -> int:
         """Microseconds between the start of a paced run and this event's arrival."""

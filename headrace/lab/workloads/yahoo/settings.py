@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from headrace.errors import OptionError
 from headrace.lab.parameters import Choice, Whole, check, setting
 
 AD = "a"
@@ -71,9 +70,6 @@ class Settings:
 
     def __post_init__(self) -> None:
         check(self)
-        if self.out_of_order % 953 == 0:
-            msg = f"out_of_order={self.out_of_order} is a multiple of 953, which shuffles nothing"
-            raise OptionError(msg)
 
     @property
     def known_ads(self) -> int:
