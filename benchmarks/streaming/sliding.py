@@ -46,7 +46,7 @@ class Numbers:
         return [(key, 1) for key in (numbers % KEYS).tolist()], times
 
     def watermark(self, number: int) -> int:
-        return self.line.watermark(number)
+        return self.line.watermark(number, self.events)
 
     def due(self, number: int) -> int:
         return self.line.due(number)
