@@ -44,7 +44,17 @@ def standing(checkpoint: Path) -> Standing:
 
 
 def phase_of(checkpoint: Path, output: Path, *, claimed_before: int, since: float) -> Phase:
-    """Give the phase in which a run died.
+    """Give the phase in which a run died; see `phases_of`, which knows of more than one."""
+    return phases_of(checkpoint, output, claimed_before=claimed_before, since=since)[0]
+
+
+def phases_of(
+    checkpoint: Path, output: Path, *, claimed_before: int, since: float
+) -> tuple[Phase, ...]:
+    """Give the phases in which a run died.
+
+    Each source has a log of Spark's. While one has offered its next batch, Spark may not yet have
+    logged that the last batch of another counts: then a run is in two phases at once.
 
     Args:
         checkpoint: its checkpoint.
@@ -54,23 +64,25 @@ def phase_of(checkpoint: Path, output: Path, *, claimed_before: int, since: floa
     """
     found = standing(checkpoint)
     if found.incarnation == claimed_before:
-        return Phase.STARTING
+        return (Phase.STARTING,)
     following = found.epoch + 1
     if any(
         _changed(folder) >= since for folder in output.glob(f"*/epoch={following:08d}")
     ):
-        return Phase.SINKS
+        return (Phase.SINKS,)
     if any((checkpoint / "state").glob(f"*/{following:08d}-{found.incarnation}-*")):
-        return Phase.SEALING
+        return (Phase.SEALING,)
     sources = sorted((checkpoint / "spark").glob("*"))
     logged = [max(_numbered(source / "commits"), default=-1) for source in sources]
     offered = [max(_numbered(source / "offsets"), default=-1) for source in sources]
-    counted = dict(enumerate(found.batches))
-    if any(counted.get(number, -1) > last for number, last in enumerate(logged)):
-        return Phase.COMMITTED
-    if any(new > last for new, last in zip(offered, logged, strict=True)):
-        return Phase.OFFSETS
-    return Phase.BETWEEN
+    known = dict(enumerate(found.batches))
+    counted = [known.get(number, -1) for number in range(len(sources))]
+    phases = []
+    if any(done > last for done, last in zip(counted, logged, strict=True)):
+        phases.append(Phase.COMMITTED)
+    if any(new > max(two) for new, *two in zip(offered, logged, counted, strict=True)):
+        phases.append(Phase.OFFSETS)
+    return tuple(phases) or (Phase.BETWEEN,)
 
 
 def _numbered(folder: Path) -> dict[int, Path]:

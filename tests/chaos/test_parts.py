@@ -19,7 +19,7 @@ from chaos.__main__ import main, number
 from chaos.data import DISORDER_SECONDS, Shape, read_shape, write_input
 from chaos.kills import Kind, plan
 from chaos.oracle import BRANCHES, differences, right_answer, written
-from chaos.phases import Phase, Standing, phase_of, standing
+from chaos.phases import Phase, Standing, phase_of, phases_of, standing
 from chaos.processes import descendants, end
 
 SHAPE = Shape(elements=3_000, files=5, rate_files=3, seed=11)
@@ -157,7 +157,12 @@ def test_the_phase_of_a_dead_run_is_read_from_what_the_steps_leave(tmp_path: Pat
     manifest = {"epoch": 7, "batches": {"Events": 4, "Rates": 1}}
     touch(checkpoint / "manifests" / "00000007.json", json.dumps(manifest) + "\nsum\n")
     assert now() is Phase.COMMITTED
+    touch(checkpoint / "spark" / "0" / "offsets" / "5")  # the other source is faster
+    both = phases_of(checkpoint, output, claimed_before=2, since=0.0)
+    assert both == (Phase.COMMITTED, Phase.OFFSETS)
     touch(checkpoint / "spark" / "1" / "commits" / "1")
+    assert now() is Phase.OFFSETS
+    (checkpoint / "spark" / "0" / "offsets" / "5").unlink()
     assert now() is Phase.BETWEEN
 
 
