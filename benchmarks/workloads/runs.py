@@ -20,8 +20,8 @@ from headrace.lab.run import Report, run_workload
 from headrace.lab.systems.system import Request, System
 from headrace.lab.workload import Mode, Workload
 
-#: Events of the run before the measured one, and of the one that a slow system is left with.
-WARM_EVENTS, SLOW_EVENTS = 20_000, 100_000
+#: Events of the run before the measured one, and of those that a slow system is left with.
+WARM_EVENTS, SLOW_EVENTS = 20_000, (100_000, 500_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +85,9 @@ def steps(events: int) -> list[int]:
     """Give the sizes of the runs, the last of which counts.
 
     >>> steps(1_000_000), steps(50_000), steps(500)
-    ([20000, 100000, 1000000], [20000, 50000], [500, 500])
+    ([20000, 100000, 500000, 1000000], [20000, 50000], [500, 500])
     """
-    small = [count for count in (WARM_EVENTS, SLOW_EVENTS) if count < events]
+    small = [count for count in (WARM_EVENTS, *SLOW_EVENTS) if count < events]
     return [*(small or [events]), events]
 
 
@@ -95,11 +95,17 @@ def _climb(run: Callable[[int], Report], events: int, patience: float | None) ->
     """Warm up, then run all events at once, or as many as patience allows."""
     first, *others = steps(events)
     report = run(first)
+    before, took = 0, 0.0
     while others:
-        per_event = report.outcome.seconds / report.outcome.events
-        bearable = [n for n in others if patience is None or n * per_event <= patience]
+        count, seconds = report.outcome.events, report.outcome.seconds
+        # What each further event costs; the start of a run is paid already.
+        each = max(seconds - took, 0.0) / (count - before)
+        bearable = [
+            n for n in others if patience is None or seconds + (n - count) * each <= patience
+        ]
         if not bearable:
             break
+        before, took = count, seconds
         report = run(bearable[-1])
         others = [n for n in others if n > bearable[-1]]
     return report

@@ -122,6 +122,21 @@ def test_what_is_kept_follows_slices_not_windows() -> None:
     assert len(stream.store.rows) <= len(rows) + 1
 
 
+def test_a_key_that_comes_once_is_kept_once_not_in_each_of_its_windows() -> None:
+    windowing, slices = sliding((100, 1, 0))
+    data = [(f"k{n}", 1, n * SECOND // 10) for n in range(1_500)]  # 150 s, ever new keys
+    sliced = Stream(
+        windowing, slices=slices, compact=lambda found: [sum(found)],
+        combination=Combination(total),
+    )
+    whole = Stream(windowing, compact=lambda found: [sum(found)])
+    kept = []
+    for stream in (sliced, whole):
+        stream.epoch(events(windowing, data), 150 * SECOND, batch=1_000)
+        kept.append(sum(len(row) + len(value) for row, value in stream.store.rows.items()))
+    assert kept[1] > 50 * kept[0]  # about half the windows of an element are open
+
+
 def test_an_epoch_in_which_no_window_ends_reads_no_slice() -> None:
     windowing, slices = sliding((10, 5, 0))
     stream = Stream(windowing, slices=slices)
