@@ -71,6 +71,13 @@ def pick(meta: Meta, chosen: list[int]) -> Meta:
     if type(meta) is not Columns:
         return meta
     times, windows, panes = meta
+    size = len(chosen)
+    if size and chosen[-1] - chosen[0] == size - 1:
+        first, end = chosen[0], chosen[-1] + 1
+        if chosen == list(range(first, end)):  # neighbours, as where each value gives one result
+            if size == len(times):
+                return meta
+            return Columns(times[first:end], windows[first:end], panes[first:end])
     return Columns(
         [times[i] for i in chosen], [windows[i] for i in chosen], [panes[i] for i in chosen]
     )

@@ -12,8 +12,18 @@ from itertools import chain, islice
 from typing import Any
 
 from headrace.worker.batches import BATCH_VALUES
-from headrace.worker.primitives import FROZEN, all_frozen, is_frozen
+from headrace.worker.primitives import FROZEN, all_frozen, is_frozen, plain_fields
 from headrace.worker.steps import Shape, Step
+
+
+class _Checked:
+    """Remembers the last batch whose values were all seen to be such that cannot change.
+
+    The next step gets the very same list, right away. With several steps only the first finds it
+    here; the others look again.
+    """
+
+    batch: list[Any] | None = None
 
 
 class Gatherer:
@@ -37,8 +47,11 @@ class Gatherer:
 
         With `several`, notes for each result which input it came from.
         """
-        if self._trusted and self._stream and not several:
-            yield from self._through(values)
+        if self._stream:
+            if self._trusted and not several:
+                yield from self._through(values)
+            else:
+                yield from self._one_by_one(values, several)
             return
         function, frozen, room = self._function, FROZEN, BATCH_VALUES
         out: list[Any] = []
@@ -92,6 +105,49 @@ class Gatherer:
         self.out, self.origin = out, origin
         yield False
 
+    def _one_by_one(self, values: list[Any], several: bool) -> Iterator[bool]:
+        """Run generators; look at each result before its generator goes on.
+
+        A value that was looked at before, and is handed on as it is, needs no second look.
+        """
+        function, trusted, room = self._function, self._trusted, BATCH_VALUES
+        frozen, plain = FROZEN, plain_fields
+        unknown = object()
+        looked_at = values is _Checked.batch
+        out: list[Any] = []
+        origin: list[int] = []
+        for i, value in enumerate(values):
+            known = value if looked_at else unknown
+            for result in function(value):
+                if (
+                    result is known
+                    or trusted
+                    or type(result) in frozen
+                    or (isinstance(result, tuple) and plain(map(type, result)))
+                    or is_frozen(result)
+                ):
+                    out.append(result)
+                    if several:
+                        origin.append(i)
+                    if len(out) < room:
+                        continue
+                else:
+                    self.odd.append((result, i))
+                self._checked(out, origin)
+                yield True
+                out, origin = [], []
+        self._checked(out, origin)
+        yield False
+
+    def _checked(self, out: list[Any], origin: list[int]) -> None:
+        self.out, self.origin = out, origin
+        if not self._trusted:
+            _Checked.batch = out
+
+    def release(self) -> None:
+        """Forget the last batch, which may be large."""
+        self.out, self.origin = [], []
+        _Checked.batch = None
 
     def _through(self, values: list[Any]) -> Iterator[bool]:
         """Run generators one after the other, with no look at what they give."""

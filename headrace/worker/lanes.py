@@ -262,6 +262,7 @@ def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
                 ((value, i),) = gatherer.odd
                 gatherer.odd = []
                 edge.single(value, pick_one(pick(meta, [i]) if several else meta))
+        gatherer.release()
 
     return run
 

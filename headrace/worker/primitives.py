@@ -77,7 +77,8 @@ def frozen_type(coder: Any) -> bool:
 
 #: Exact types whose values never change.
 FROZEN = PLAIN | {complex, frozenset}
-_frozen = FROZEN.issuperset
+#: Whether all of some types are such.
+plain_fields = FROZEN.issuperset
 
 
 def is_frozen(value: Any) -> bool:
@@ -85,16 +86,14 @@ def is_frozen(value: Any) -> bool:
     kind = type(value)
     if kind in FROZEN:
         return True
-    if kind is tuple:
-        return _frozen(map(type, value)) or all(map(is_frozen, value))
-    if kind is TimestampedValue:
-        return is_frozen(value.value)
-    return isinstance(value, tuple) and all(map(is_frozen, value))
+    if isinstance(value, tuple):
+        return plain_fields(map(type, value)) or all(map(is_frozen, value))
+    return kind is TimestampedValue and is_frozen(value.value)
 
 
 def all_frozen(values: Any) -> bool:
     """Whether no value of a list or tuple can change."""
-    return _frozen(map(type, values)) or all(map(is_frozen, values))
+    return plain_fields(map(type, values)) or all(map(is_frozen, values))
 
 
 def list_check(coder: Any) -> bool:

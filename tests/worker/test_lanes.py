@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pytest
@@ -371,3 +371,53 @@ def test_elements_in_several_windows_are_windowed_again_as_on_beam(first: Any, s
     for label in ("elements", "groups"):
         assert in_order(in_millis(ours[label])) == in_order(in_millis(theirs[label]))
     assert ours["groups"]
+
+
+class Place(NamedTuple):
+    x: int
+    name: str
+
+
+class HandOn(beam.DoFn):  # type: ignore[misc]
+    def process(self, element: Any) -> Iterator[Any]:
+        yield element
+
+
+class HandOnThenEmpty(beam.DoFn):  # type: ignore[misc]
+    """Forbidden, but seen: changes what it has put out."""
+
+    def process(self, element: Any) -> Iterator[Any]:
+        yield element
+        if isinstance(element, list):
+            element.clear()
+        box = [element]
+        yield box
+        box.clear()
+
+
+def test_values_handed_on_from_step_to_step_keep_their_times_and_come_once() -> None:
+    places = [Place(n, str(n)) for n in range(5_000)]
+
+    def build(p: beam.Pipeline) -> None:
+        found = p | beam.Create(places) | beam.Map(lambda e: window.TimestampedValue(e, e.x))
+        for number in range(4):
+            found = found | f"On {number}" >> beam.ParDo(HandOn())
+        found | "Left" >> beam.ParDo(HandOn()) | collect("left")
+        found | "Right" >> beam.ParDo(HandOn()) | collect("right", times=True)
+
+    ours, theirs = on_headrace(build)[0], on_beam(build)[0]
+    assert in_order(ours["left"]) == in_order(places)
+    assert in_order(in_millis(ours["right"])) == in_order(in_millis(theirs["right"]))
+
+
+def test_what_may_change_is_handed_on_at_once_even_after_steps_that_hand_on_what_cannot() -> None:
+    def build(p: beam.Pipeline) -> None:
+        made = p | beam.Create(NUMBERS) | beam.ParDo(HandOn())
+        made | "Boxes" >> beam.ParDo(HandOnThenEmpty()) | "A" >> beam.Map(repr) | collect("boxes")
+        lists = made | "Lists" >> beam.Map(lambda n: [n]) | "On" >> beam.ParDo(HandOn())
+        lists | "Empty" >> beam.ParDo(HandOnThenEmpty()) | "B" >> beam.Map(repr) | collect("lists")
+
+    ours, theirs = on_headrace(build)[0], on_beam(build)[0]
+    assert in_order(ours["boxes"]) == in_order(theirs["boxes"])
+    assert in_order(ours["lists"]) == in_order(theirs["lists"])
+    assert "[9]" in ours["boxes"] and "[9]" in ours["lists"]
