@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, UnsupportedTransformError
 from headrace.lab.run import Report, run_workload
 from headrace.lab.systems.system import Request, System
 from headrace.lab.workload import Mode, Workload
@@ -68,7 +68,7 @@ def measure(
 
     try:
         report = _climb(run, events, patience)
-    except OptionError as refusal:
+    except (OptionError, UnsupportedTransformError) as refusal:
         return Cell(system=system.name, verdict="refused", told=str(refusal))
     except Exception as failure:
         first = (str(failure).strip().splitlines() or [""])[0]

@@ -1,8 +1,9 @@
 """Recognises the user functions that may run on whole batches.
 
 Takes a DoFn as Beam unpickled it, gives the plain function inside and what it returns per element.
-A DoFn qualifies when `process` wants nothing but the element: no side inputs, state, timers, time,
-window, or bundle finaliser, and it does not handle batches itself.
+A DoFn qualifies when `process` wants nothing but the element and arguments that were given with the
+transform and never differ: no side inputs, state, timers, time, window, or bundle finaliser, and it
+does not handle batches itself.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any
 
+from apache_beam.internal.util import ArgumentPlaceholder
 from apache_beam.runners import common
 from apache_beam.transforms import core, userstate
 
 from headrace.plan.traits import BLOCK_METHOD
 
 #: Default values that ask Beam to fill an argument in; any other default is the user's own.
-_FILLED_IN = (core._DoFnParam, userstate.StateSpec, userstate.TimerSpec)  # noqa: SLF001
+_FILLED_IN = (
+    core._DoFnParam, userstate.StateSpec, userstate.TimerSpec, ArgumentPlaceholder  # noqa: SLF001
+)
 
 
 class Shape(Enum):
@@ -43,7 +48,10 @@ class Step:
 
 def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
     """Give the function inside a DoFn, or None if it must run element by element."""
-    if args or kwargs or fn._process_batch_defined or not fn._process_defined:  # noqa: SLF001
+    if fn._process_batch_defined or not fn._process_defined:  # noqa: SLF001
+        return None
+    args, kwargs = args or (), kwargs or {}
+    if any(map(_is_filled_in, (*args, *kwargs.values()))):
         return None
     if getattr(fn, "_process_yields_batches", False):
         return None
@@ -57,17 +65,24 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
     if any(map(_is_filled_in, method.defaults)):
         return None
     if type(fn) is core.CallableWrapperDoFn:
-        inner = _unwrap(fn._fn)  # noqa: SLF001 (Beam's own wrapper has no public door)
+        inner = _unwrap(fn._fn, args, kwargs)  # noqa: SLF001 (Beam's wrapper has no public door)
         if inner is not None:
             return inner
     block = getattr(fn, BLOCK_METHOD, None)
-    if block is not None:
+    if block is not None and not args and not kwargs:
         return Step(function=block, shape=Shape.BLOCK)
     process = fn.process
-    if isinstance(fn, core.CallableWrapperDoFn):
-        return Step(function=process, shape=Shape.FLAT)
     shape = Shape.STREAM if inspect.isgeneratorfunction(process) else Shape.MANY
-    return Step(function=process, shape=shape)
+    if isinstance(fn, core.CallableWrapperDoFn):
+        shape = Shape.FLAT
+    return Step(function=_bound(process, args, kwargs), shape=shape)
+
+
+def _bound(function: Any, args: Any, kwargs: Any) -> Callable[[Any], Any]:
+    """Give the function of the element alone; the other arguments are always the same."""
+    if not args:
+        return partial(function, **kwargs) if kwargs else function
+    return lambda x: function(x, *args, **kwargs)
 
 
 def _is_filled_in(default: Any) -> bool:
@@ -77,7 +92,7 @@ def _is_filled_in(default: Any) -> bool:
     return isinstance(default, _FILLED_IN)
 
 
-def _unwrap(wrapper: Any) -> Step | None:
+def _unwrap(wrapper: Any, args: Any, kwargs: Any) -> Step | None:
     """See through the lambdas that Map, Filter and their kin put around the user's function."""
     code = getattr(wrapper, "__code__", None)
     if code is None or not code.co_filename.endswith("apache_beam/transforms/core.py"):
@@ -87,10 +102,10 @@ def _unwrap(wrapper: Any) -> Step | None:
     inner = wrapper.__closure__[0].cell_contents
     match wrapper.__qualname__:
         case "Map.<locals>.<lambda>":
-            return Step(function=inner, shape=Shape.ONE)
+            return Step(function=_bound(inner, args, kwargs), shape=Shape.ONE)
         case "Filter.<locals>.<lambda>":
-            return Step(function=inner, shape=Shape.KEEP)
+            return Step(function=_bound(inner, args, kwargs), shape=Shape.KEEP)
         case "MapTuple.<locals>.<lambda>":
-            return Step(function=lambda x: inner(*x), shape=Shape.ONE)
+            return Step(function=lambda x: inner(*x, *args, **kwargs), shape=Shape.ONE)
         case _:
             return None

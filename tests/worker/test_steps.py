@@ -1,4 +1,4 @@
-"""Only a DoFn that wants nothing but the element is taken for a simple step."""
+"""Only a DoFn that wants nothing but the element and constants is taken for a simple step."""
 
 from __future__ import annotations
 
@@ -66,8 +66,16 @@ class Batched(beam.DoFn):  # type: ignore[misc]
         (beam.MapTuple(lambda a, b: a * b), Shape.ONE, (3, 4), 12),
         (beam.FlatMap(lambda x: [x, x]), Shape.FLAT, 1, [1, 1]),
         (beam.ParDo(Plain()), Shape.MANY, 1, [1, 1]),
+        (beam.Map(lambda x, y: x + y, 3), Shape.ONE, 1, 4),
+        (beam.Map(lambda x, y=1: x + y, y=3), Shape.ONE, 1, 4),
+        (beam.Map(lambda x, y, z=0: (x, y, z), 3, z=5), Shape.ONE, 1, (1, 3, 5)),
+        (beam.Filter(lambda x, low: x > low, 1), Shape.KEEP, 2, True),
+        (beam.MapTuple(lambda a, b=1, c=0: (a, b, c), 5, c=6), Shape.ONE, (3,), (3, 5, 6)),
+        (beam.FlatMap(lambda x, n: [x] * n, 3), Shape.FLAT, 1, [1, 1, 1]),
     ],
-    ids=["map", "map of a class", "filter", "map of tuples", "flat map", "dofn"],
+    ids=["map", "map of a class", "filter", "map of tuples", "flat map", "dofn",
+         "argument of a map", "keyword of a map", "both", "argument of a filter",
+         "arguments of a map of tuples", "argument of a flat map"],
 )
 def test_the_function_inside_is_found_with_its_shape(
     transform: Any, shape: Shape, given: Any, result: Any
@@ -83,19 +91,22 @@ def test_a_generator_is_known_never_to_give_none() -> None:
     assert step is not None
     assert step.shape is Shape.STREAM
     assert list(step.function(5)) == [5, 5]
+    again = step_of(*inside(beam.ParDo(Stream(), 3)))
+    assert again is not None
+    assert (again.shape, list(again.function(5))) == (Shape.STREAM, [5, 5, 5])
 
 
 @pytest.mark.parametrize(
     "transform",
     [
         beam.ParDo(WithTime()), beam.ParDo(WithWindow()), beam.ParDo(WithState()),
-        beam.ParDo(WithFinaliser()), beam.ParDo(Batched()), beam.ParDo(Stream(), 3),
-        beam.Map(lambda x, y: x + y, 3), beam.Map(lambda x, y=1: x + y, y=3),
+        beam.ParDo(WithFinaliser()), beam.ParDo(Batched()),
+        beam.Map(lambda x, time: (x, time), beam.DoFn.TimestampParam),
         beam.Map(lambda x, time=beam.DoFn.TimestampParam: (x, time)),
         beam.FlatMap(lambda x, window=beam.DoFn.WindowParam: [(x, window)]),
     ],
-    ids=["time", "window", "state", "finaliser", "batches", "argument", "argument of a map",
-         "keyword of a map", "time of a map", "window of a flat map"],
+    ids=["time", "window", "state", "finaliser", "batches", "time as an argument",
+         "time of a map", "window of a flat map"],
 )  # fmt: skip
 def test_a_dofn_that_wants_more_than_the_element_is_left_to_beam(transform: Any) -> None:
     assert step_of(*inside(transform)) is None
