@@ -50,6 +50,18 @@ def test_a_wrong_answer_voids_a_rate_and_misses_the_bars() -> None:
     assert "| nexmark q5 | WRONG | - | - | no right answer |" in text
 
 
+def test_a_missed_bar_stands_below_the_table_with_its_reason() -> None:
+    slow = dataclasses.replace(cell("headrace", 1_000), rows=5_000)
+    unknown = Line(workload=STATEFUL, cells=(slow,))
+    known = Line(workload=CATALOG.workload("windowed", "join-by-arrival"), cells=(slow,))
+    held = Line(workload=STATEFUL, cells=(cell("headrace", 100_000),))
+    text = page([unknown, known, held], "head", ["headrace"])
+    notes = [line for line in text.splitlines() if line.startswith("* ")]
+    assert len(notes) == 2
+    assert notes[0].endswith("headrace gave 5,000 rows, 5.0 K rows/s. No profile has told why.")
+    assert "the square of the rate" in notes[1]
+
+
 def test_a_cell_with_fewer_events_than_asked_for_says_so() -> None:
     slow = dataclasses.replace(cell("spark", 500), asked=9_999)
     line = Line(workload=STATEFUL, cells=(cell("headrace", 100_000), slow))
