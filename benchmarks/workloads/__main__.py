@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = made.parse_args(arguments)
     get_ready()
     mode = Mode.BATCH if args.batch else Mode.STREAMING
-    lines = _measure_all(args, [each for each in chosen(made, args.what) if mode in each.modes])
-    text = page(lines, _head(args, mode), args.system or SYSTEMS)
+    workloads = [each for each in chosen(made, args.what) if mode in each.modes]
+    lines, reused = _measure_all(args, workloads)
+    text = page(lines, _head(args, mode, reused), args.system or SYSTEMS)
     print(text)
     if args.save:
         settings = vars(args) | {"keep": None if args.keep is None else args.keep.name}
@@ -71,14 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _status(lines)
 
 
-def _measure_all(args: Any, workloads: Sequence[Workload]) -> list[Line]:
+def _measure_all(args: Any, workloads: Sequence[Workload]) -> tuple[list[Line], int]:
+    """Fill all cells; tell how many were there already."""
     # One session for both systems that run on Spark: what differs is only who plans.
     from headrace.runner import start_session
 
     session = start_session(f"local[{args.cores}]")
     systems: list[System] = [choose(name, session) for name in args.system or SYSTEMS]
     there = {} if args.keep is None else kept(args.keep)
-    lines = []
+    lines, reused = [], 0
     try:
         for turn, workload in enumerate(workloads, start=1):
             cells: list[Cell] = []
@@ -88,6 +90,8 @@ def _measure_all(args: Any, workloads: Sequence[Workload]) -> list[Line]:
                     cell = _measure(args, workload, system)
                     if args.keep is not None:
                         keep(args.keep, workload.full_name, cell)
+                else:
+                    reused += 1
                 cells.append(cell)
                 rate = f" ({cell.told})" if cell.rate is None else f", {cell.rate:,.0f} events/s"
                 name = f"{workload.full_name} on {system.name}"
@@ -97,7 +101,7 @@ def _measure_all(args: Any, workloads: Sequence[Workload]) -> list[Line]:
         for system in systems:
             system.stop()
         session.stop()
-    return lines
+    return lines, reused
 
 
 def _measure(args: Any, workload: Workload, system: System) -> Cell:
@@ -108,7 +112,8 @@ def _measure(args: Any, workload: Workload, system: System) -> Cell:
     )
 
 
-def _head(args: Any, mode: Mode) -> str:
+def _head(args: Any, mode: Mode, reused: int) -> str:
+    earlier = f" {reused} cells are those of earlier runs (`--keep`)." if reused else ""
     return (
         f"# Workloads side by side\n\nMade on {today()} by `python -m benchmarks.workloads`: "
         f"{mode.value}, {args.cores} cores, {args.events:,} events ({args.direct_events:,} on "
@@ -116,7 +121,7 @@ def _head(args: Any, mode: Mode) -> str:
         "checked by the oracle; a wrong answer voids its rate. headrace makes the events itself "
         "and keeps its state in a checkpoint; native Spark reads them from Parquet files that were "
         "written before. All rows are written to files. Time runs from the start of the pipeline "
-        "to its end; a small run goes before each."
+        f"to its end; a small run goes before each.{earlier}"
     )
 
 
