@@ -13,26 +13,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.commands import number
 from chaos.data import Shape, write_input
 from chaos.kills import plan
 from chaos.oracle import differences, right_answer, written
 from chaos.processes import Home
 from chaos.torture import Outcome, RunError, run
-
-_UNITS = {"K": 1_000, "M": 1_000_000}
-
-
-def number(text: str) -> int:
-    """Read 40K, 2M or a plain number."""
-    unit = _UNITS.get(text[-1:].upper(), 1)
-    try:
-        value = round(float(text[:-1] if unit > 1 else text) * unit)
-    except ValueError:
-        value = 0
-    if value < 1:
-        msg = f"{text!r} is not a number of 1 or more; write 5000, 40K or 2M"
-        raise argparse.ArgumentTypeError(msg)
-    return value
 
 
 def parser() -> argparse.ArgumentParser:

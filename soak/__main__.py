@@ -6,8 +6,6 @@ Ends with 0 when all is flat and fast enough, 1 when not, 2 when rows were lost.
 from __future__ import annotations
 
 import argparse
-import datetime
-import logging
 import os
 import sys
 import tempfile
@@ -19,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.commands import get_ready, say, today
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,10 +40,7 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks."""
     args = parser().parse_args(arguments)
-    logging.getLogger().setLevel(logging.ERROR)  # Beam warns about packages that are not needed
-    # Workers must find this package wherever the command was given.
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    get_ready()
     from headrace.engine.session import start_session
 
     spark = start_session(f"local[{args.cores}]")
@@ -70,7 +65,7 @@ def soak(spark: Any, args: argparse.Namespace) -> int:
                 run_phase(
                     spark, name, life, seconds, Path(folder), trigger_seconds=args.trigger,
                     cores=args.cores,
-                    say=lambda line: print(line, file=sys.stderr, flush=True),
+                    say=say,
                 )
             )
     verdict = judge(phases[0], phases[1])
@@ -106,8 +101,7 @@ def _save(args: argparse.Namespace, phases: Any, verdict: Any, load: float) -> N
     from benchmarks.streaming.report import record
 
     settings = {"minutes": args.minutes, "rate": args.rate, "trigger": args.trigger, "load": load}
-    today = datetime.datetime.now(tz=datetime.timezone.utc).date()
-    content = record([], settings, today) | {
+    content = record([], settings, today()) | {
         "phases": [asdict(phase) for phase in phases], "verdict": asdict(verdict),
     }
     print(f"saved as {save(content, 'soak')}")

@@ -124,7 +124,7 @@ def measure(bed: Bed, *, elements: int, rounds: int) -> Outcome:
     lines = tuple(
         Line(
             name=name, unit="elements/s", samples=tuple(rates[name]),
-            details={"most bytes of state": max(states[name])},
+            details={"most bytes of state between epochs": max(states[name])},
         )
         for name in cases
     )

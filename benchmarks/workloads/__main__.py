@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
                       "run would take longer by all appearances. Default: 60")
     made.add_argument("--keep", type=Path, metavar="FILE",
                       help="write every result there at once, and do not run again what is there "
-                      "and right: so a run that was interrupted goes on")
+                      "and right, of as many events: so a run that was interrupted goes on")
     made.add_argument("--save", action="store_true",
                       help="write results/DATE-workloads.json with everything")
     made.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
@@ -86,7 +86,7 @@ def _measure_all(args: Any, workloads: Sequence[Workload]) -> tuple[list[Line], 
             cells: list[Cell] = []
             for system in systems:
                 cell = there.get((workload.full_name, system.name))
-                if cell is None:
+                if cell is None or (cell.asked, cell.mode) != _asked(args, system):
                     cell = _measure(args, workload, system)
                     if args.keep is not None:
                         keep(args.keep, workload.full_name, cell)
@@ -104,10 +104,16 @@ def _measure_all(args: Any, workloads: Sequence[Workload]) -> tuple[list[Line], 
     return lines, reused
 
 
+def _asked(args: Any, system: System) -> tuple[int, str]:
+    """How many events a system is asked to run, and how."""
+    events = args.direct_events if system.name == "direct" else args.events
+    return events, (Mode.BATCH if args.batch else Mode.STREAMING).value
+
+
 def _measure(args: Any, workload: Workload, system: System) -> Cell:
+    events, mode = _asked(args, system)
     return measure(
-        workload, system, mode=Mode.BATCH if args.batch else Mode.STREAMING, shards=args.cores,
-        events=args.direct_events if system.name == "direct" else args.events,
+        workload, system, mode=Mode(mode), shards=args.cores, events=events,
         patience=None if system.name == "headrace" else args.patience, say=say,
     )
 

@@ -32,15 +32,16 @@ class Cell:
     engine: str = ""  # what really ran
     events: int = 0
     asked: int = 0  # how many events it was to be
+    mode: str = ""
     seconds: float | None = None
     rows: int | None = None
-    verdict: str = ""  # right, WRONG, refused, failed
+    verdict: str = ""  # right, unbroken (no answer is known beforehand), WRONG, refused, failed
     told: str = ""  # the reason, or what was wrong
 
     @property
     def rate(self) -> float | None:
         """Events per second; None without a right answer: a wrong one voids the figure."""
-        if self.verdict != "right" or not self.seconds:
+        if self.verdict not in ("right", "unbroken") or not self.seconds:
             return None
         return self.events / self.seconds
 
@@ -58,6 +59,7 @@ def measure(
     """Fill one cell; `patience` is how many seconds a run may be expected to take."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-workloads-"))
     turns = itertools.count()
+    place: dict[str, Any] = {"system": system.name, "asked": events, "mode": mode.value}
 
     def run(count: int) -> Report:
         request = Request(
@@ -69,16 +71,14 @@ def measure(
     try:
         report = _climb(run, events, patience)
     except (OptionError, UnsupportedTransformError) as refusal:
-        return Cell(system=system.name, verdict="refused", told=str(refusal))
+        return Cell(**place, verdict="refused", told=str(refusal))
     except Exception as failure:
         first = (str(failure).strip().splitlines() or [""])[0]
         say(f"  failed: {type(failure).__name__}: {first}")
-        return Cell(
-            system=system.name, verdict="failed", told=f"{type(failure).__name__}: {first}"
-        )
+        return Cell(**place, verdict="failed", told=f"{type(failure).__name__}: {first}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return _cell(system.name, report, events)
+    return _cell(place, report)
 
 
 def steps(events: int) -> list[int]:
@@ -111,15 +111,24 @@ def _climb(run: Callable[[int], Report], events: int, patience: float | None) ->
     return report
 
 
-def _cell(name: str, report: Report, asked: int) -> Cell:
-    outcome, verdict = report.outcome, report.verdict
+def _cell(place: dict[str, Any], report: Report) -> Cell:
+    outcome = report.outcome
+    verdict, told = _judged(report)
     return Cell(
-        system=name,
+        **place,
         engine=outcome.engine,
         events=outcome.events,
-        asked=asked,
         seconds=outcome.seconds,
         rows=report.row_count,
-        verdict="unjudged" if verdict is None else "right" if verdict.right else "WRONG",
-        told=report.unjudged if verdict is None else " ".join(verdict.lines()[:2]),
+        verdict=verdict,
+        told=told,
     )
+
+
+def _judged(report: Report) -> tuple[str, str]:
+    verdict = report.verdict
+    if verdict is None:
+        return "unjudged", report.unjudged
+    if verdict.right and report.row_count and not verdict.expected:
+        return "unbroken", "its rows break no rule; which rows there must be depends on the clock"
+    return "right" if verdict.right else "WRONG", " ".join(verdict.lines()[:2])

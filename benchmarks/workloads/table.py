@@ -100,7 +100,7 @@ def _told(cell: Cell) -> str:
     if cell.rate is None:
         return cell.verdict
     fewer = "" if cell.events == cell.asked else f" ({cell.events:,} events)"
-    return f"right, {count(cell.rate)}/s{fewer}"
+    return f"{cell.verdict}, {count(cell.rate)}/s{fewer}"
 
 
 def _ratio(line: Line, system: str) -> str:
@@ -135,6 +135,6 @@ def kept(path: Path) -> dict[tuple[str, str], Cell]:
     for line in path.read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
         name, cell = told.pop("workload"), Cell(**told)
-        if cell.verdict in ("right", "refused"):
+        if cell.verdict in ("right", "unbroken", "refused"):
             found[name, cell.system] = cell
     return found

@@ -69,6 +69,24 @@ def test_a_cell_with_fewer_events_than_asked_for_says_so() -> None:
     assert "| right, 100.0 K/s | right, 500/s (1,000 events) | 200.00x | - |" in text
 
 
+def test_an_answer_that_nobody_knows_beforehand_is_called_unbroken_and_keeps_its_rate() -> None:
+    def report(rows: int, expected: list[Any]) -> Report:
+        outcome = Outcome(
+            system="spark", engine="", mode=Mode.STREAMING, events=9, seconds=3.0, rows=None,
+            row_count=rows,
+        )
+        return Report(outcome=outcome, row_count=rows, verdict=judge(expected, expected))
+
+    place = {"system": "spark", "asked": 9, "mode": "streaming"}
+    unknown = runs._cell(place, report(5, []))  # noqa: SLF001
+    assert (unknown.verdict, unknown.rate) == ("unbroken", 3.0)
+    assert runs._cell(place, report(0, [])).verdict == "right"  # noqa: SLF001
+    assert runs._cell(place, report(1, [(1,)])).verdict == "right"  # noqa: SLF001
+    text = page([Line(workload=STATEFUL, cells=(unknown,))], "head", ["spark"])
+    assert "| unbroken, 3/s |" in text
+    assert "* nexmark q5, spark: its rows break no rule" in text
+
+
 class Steady:
     """A system of steady speed that runs nothing."""
 
@@ -148,6 +166,34 @@ def test_what_was_right_or_refused_is_kept_and_what_failed_is_run_again(tmp_path
     for each in (failed, right, refused):
         keep(path, "nexmark q5", each)
     assert kept(path) == {("nexmark q5", "spark"): right, ("nexmark q5", "direct"): refused}
+
+
+def test_a_kept_cell_counts_only_for_as_many_events_in_the_same_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cells.jsonl"
+    there = Cell(system="direct", asked=70, events=70, mode="streaming", seconds=1, verdict="right")
+    keep(path, "yahoo campaigns", there)
+    ran: list[int] = []
+
+    def measured(*_: Any, events: int, **__: Any) -> Cell:
+        ran.append(events)
+        return there
+
+    monkeypatch.setattr(command, "measure", measured)
+    monkeypatch.setattr("headrace.runner.start_session", lambda master: Stopped())
+    monkeypatch.setattr(command, "choose", lambda name, session: Stopped())
+    monkeypatch.setattr(command, "get_ready", lambda: None)
+    for options in (["70"], ["80"], ["70", "--batch"]):
+        command.main(["yahoo", "--system=direct", f"--keep={path}", "--direct-events", *options])
+    assert ran == [80, 70]
+
+
+class Stopped:
+    name = "direct"
+
+    def stop(self) -> None:
+        """Nothing runs."""
 
 
 def test_an_unknown_workload_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from chaos.__main__ import main, number
+from benchmarks.commands import number
+from chaos.__main__ import main
 from chaos.data import DISORDER_SECONDS, Shape, read_shape, write_input
 from chaos.kills import Kind, plan
 from chaos.oracle import BRANCHES, differences, right_answer, written
