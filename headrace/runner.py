@@ -315,6 +315,7 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         self._failure: BaseException | None = None
         self._cancelled = False
         self._done = threading.Event()
+        self._deciding = threading.Lock()  # of how it ends: a cancel and the end may coincide
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
 
     def start(self) -> None:
@@ -332,16 +333,20 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
             )
 
     def _run(self) -> None:
+        failure: BaseException | None = None
         try:
             self._work()
-            self._state = PipelineState.DONE
-        except BaseException as failure:  # noqa: BLE001 (raised again where the user waits)
-            if self._cancelled:
+        except BaseException as error:  # noqa: BLE001 (raised again where the user waits)
+            failure = error
+        with self._deciding:
+            if failure is None:
+                self._state = PipelineState.DONE
+            elif self._cancelled:
+                _LOG.debug("cancelled: %s", failure)
                 self._state = PipelineState.CANCELLED
             else:
                 self._failure = failure
                 self._state = PipelineState.FAILED
-        finally:
             self._done.set()
 
     @property
@@ -358,15 +363,19 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
 
     def cancel(self) -> str:
         """Stop the pipeline; its Spark tasks end too."""
-        if not self._done.is_set():
-            self._cancelled = True
-            self._state = PipelineState.CANCELLING
+        if self._begin_to_cancel():
             self._place.parent.sparkContext.cancelJobGroup(self._group)
             self._done.wait()
-            if self._state != PipelineState.CANCELLED and self._failure is None:
-                return str(self._state)  # it had finished just before
-            self._state = PipelineState.CANCELLED
         return str(self._state)
+
+    def _begin_to_cancel(self) -> bool:
+        """Note that the run shall end; False if it has ended already."""
+        with self._deciding:
+            if self._done.is_set():
+                return False
+            self._cancelled = True
+            self._state = PipelineState.CANCELLING
+            return True
 
     def metrics(self) -> FnApiMetrics:
         """Give the user's metrics."""
@@ -433,9 +442,8 @@ class StreamResult(HeadraceResult):
         return self._stop(at_once=True)
 
     def _stop(self, *, at_once: bool) -> str:
-        if not self._done.is_set():
-            self._cancelled = self._stopping = True
-            self._state = PipelineState.CANCELLING
+        if self._begin_to_cancel():
+            self._stopping = True
             self._stream.stop()
             if at_once:
                 self._place.parent.sparkContext.cancelJobGroup(self._group)
@@ -451,7 +459,8 @@ class StreamResult(HeadraceResult):
         if not self._done.is_set():
             self._stream.drain()
         state = self.wait_until_finish(duration)
-        if state == PipelineState.DONE:
+        # One that had stopped before, as --available_now does, still has windows open.
+        if state == PipelineState.DONE and self._stream.ended:
             self._state = PipelineState.DRAINED
         return str(self._state)
 

@@ -72,12 +72,24 @@ class Queries:
         return name not in self._queries or bool(self._queries[name].isActive)
 
     def failure(self) -> BaseException | None:
-        """Give what ended a query that should have gone on."""
-        for query in self._queries.values():
-            error = None if query.isActive else query.exception()
+        """Give what ended a query that should have gone on.
+
+        Ask after the last question whether a query goes on, not before: Spark keeps what ended a
+        query before it says that the query has ended.
+        """
+        for name, query in self._queries.items():
+            if query.isActive:
+                continue
+            error = query.exception()
             # A batch that was sent back while draining is no failure of the query.
             if error is not None and not (self.closing and ENDING in str(error)):
                 return error  # type: ignore[no-any-return]
+            if error is None and not self.closing and not self._options.available_now:
+                return HeadraceError(
+                    f"{name}: its query was stopped by somebody else. Nothing is lost: a start on "
+                    "the same checkpoint goes on. To end a run, call cancel() or drain() of its "
+                    "result"
+                )
         return None
 
     def end(self) -> None:
@@ -87,8 +99,9 @@ class Queries:
                 query.stop()
         for name, query in self._queries.items():
             try:
-                query.awaitTermination(STOP_SECONDS)
-            except Exception as error:
+                if not query.awaitTermination(STOP_SECONDS):
+                    _LOG.warning("the query of %s has not ended after %s s", name, STOP_SECONDS)
+            except Exception as error:  # `failure` gives it to whoever asks how the run ended
                 if ENDING not in str(error):
                     _LOG.debug("the query of %s ended with %s", name, error)
 

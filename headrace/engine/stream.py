@@ -96,6 +96,7 @@ class Stream:
         self._told_to_drain = False
         self._drained = False
         self._failure: BaseException | None = None
+        self.ended = False  # the pipeline has come to its end; else it was stopped, or runs
         self._queries = Queries(options)
         self._channels: dict[str, int] = {}  # source_ref -> channel
         for index, channel in enumerate(plan.channels):
@@ -145,16 +146,17 @@ class Stream:
             self._open()
             while True:
                 self._listen()
-                if self._failure is not None:
-                    raise self._failure
                 action = next_action(self._situation())
+                # After the situation was looked at: a query that is over there has failed by now,
+                # if it has failed at all.
+                self._raise_failure()
                 if action in (Action.FINISH, Action.STOP):
                     break
                 self._perform(action)
             self._end_queries()
-            if self._failure is not None:
-                raise self._failure
-            return action is Action.FINISH
+            self._raise_failure()
+            self.ended = action is Action.FINISH
+            return self.ended
         finally:
             self._end_stages()
             self._close()
@@ -213,11 +215,16 @@ class Stream:
             watermarks=by_step(self._plan, self._watermarks),
         )
 
+    def _raise_failure(self) -> None:
+        """Raise what has failed since the last look: an epoch that a query brought, or a query."""
+        if self._failure is None and (failure := self._queries.failure()) is not None:
+            self._failure = translate(failure)
+        if self._failure is not None:
+            raise self._failure
+
     def _listen(self) -> None:
         """See that the queries of the streaming DataFrames run, once all else has been read."""
         assert self._checkpoint is not None
-        if self._failure is None and (failure := self._queries.failure()) is not None:
-            self._failure = translate(failure)
         ending = self._told_to_stop or self._told_to_drain or self._drained
         if self._failure is not None or ending or self._checkpoint.newest is None:
             return
