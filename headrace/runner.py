@@ -136,6 +136,12 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "off to the next epoch. Default: 1.",
         )
         parser.add_argument(
+            "--remove_later_epochs", action="store_true", default=False,
+            help="Streaming: after an older copy of the checkpoint was restored, remove from the "
+            "folders of WriteToSpark(path) the epochs that the copy does not know; their rows are "
+            "written anew. Default: such a start is refused.",
+        )
+        parser.add_argument(
             "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
             help="How progress is shown: a bar in a terminal, plain lines elsewhere, or not at "
             "all. Default: auto.",
@@ -224,6 +230,7 @@ def _stream_options(known: Any) -> StreamOptions:
         trigger_seconds=known.trigger_interval,
         available_now=known.available_now,
         bundle_seconds=known.max_bundle_seconds,
+        remove_later_epochs=known.remove_later_epochs,
     )
 
 

@@ -474,7 +474,7 @@ def test_a_manifest_cut_short_or_continued_is_never_accepted(length: int, more: 
 def test_a_file_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unseal(seal({"x": 1})) == {"x": 1}
     with monkeypatch.context() as patch:
-        patch.setattr(manifests, "FORMAT", 2)
+        patch.setattr(manifests, "FORMAT", 99)
         newer = seal({"x": 1})
     with pytest.raises(ValueError, match="another version of headrace"):
         unseal(newer)
