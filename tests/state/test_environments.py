@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.errors import StateError
 from headrace.state.chain import Chain, Link, Standing
 from headrace.state.changelog import fetch
 from headrace.state.environments import current, renewed
@@ -250,10 +249,3 @@ def test_leftovers_of_a_removal_that_was_cut_off_go_with_the_next(tmp_path: Path
     (left / "data.mdb").write_bytes(b"x")
     renewed(folder)
     assert sorted(os.listdir(folder)) == ["g1"]
-
-
-def test_a_local_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    (tmp_path / "local" / "u" / "g1").mkdir(parents=True)
-    (tmp_path / "local" / "u" / "g1" / "data.mdb").mkdir()
-    with pytest.raises(StateError, match="local/u cannot be used"):
-        opened(tmp_path, None)
