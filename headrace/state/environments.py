@@ -7,10 +7,12 @@ cannot be read gives way to a new one. Knows nothing of an epoch's own writes.
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,6 +62,7 @@ RESERVE_BYTES = 16 << 20
 #: How often to begin again when other processes take away what this one has begun.
 _TRIES = 8
 _PAGE_BYTES = 4096
+_DATA = "data.mdb"
 _STANDING = b"standing"
 
 T = TypeVar("T")
@@ -74,22 +77,28 @@ class Environment:
         # No sync: a copy that an operating system's crash tears belongs to another boot. Writing
         # through the map makes a touched page cost a third, but a full disk would then kill the
         # process instead of raising an error: hence `_need_room`.
-        self._env = lmdb.open(
-            str(folder),
-            map_size=map_bytes,
-            max_dbs=2,
-            sync=False,
-            metasync=False,
-            writemap=_WRITE_THROUGH_MAP,
-        )
+        self._file = os.open(folder / _DATA, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            with _never_shrunk(self._file) as size:
+                self._env = lmdb.open(
+                    str(folder),
+                    map_size=max(map_bytes, size),
+                    max_dbs=2,
+                    sync=False,
+                    metasync=False,
+                    writemap=_WRITE_THROUGH_MAP,
+                )
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._reading: Any = None
         try:
             self._rows = self._table(b"rows")
             self._about = self._table(b"about")
         except BaseException:
-            self._env.close()
+            self.close()
             raise
         self._identity = _identity(folder)
-        self._reading: Any = None
 
     def is_there(self) -> bool:
         """Whether the folder still holds the very file that was opened."""
@@ -103,6 +112,7 @@ class Environment:
         """Close the environment and whatever still reads from it."""
         self.end_reading()
         self._env.close()
+        os.close(self._file)
 
     def read(self) -> Any:
         """Begin to read: give the transaction. There is one reader at a time."""
@@ -177,7 +187,7 @@ class Environment:
     def _need_room(self, names: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         # At worst each row makes a new copy of its page; large values take pages of their own.
         rows = 2 * sum(map(len, filter(None, values))) + _PAGE_BYTES * len(names)
-        disk = os.statvfs(self.folder)
+        disk = os.fstatvfs(self._file)  # by its file: another process may have moved it
         free = disk.f_bavail * disk.f_frsize
         if free < rows + RESERVE_BYTES:
             msg = (
@@ -194,21 +204,39 @@ class Environment:
                     return work(txn)
             except lmdb.MapFullError:
                 # The transaction is gone; no other of this process is open now.
-                self._env.set_mapsize(2 * self._env.info()["map_size"])
+                self._map(2 * self._env.info()["map_size"])
 
     def _table(self, name: bytes) -> Any:
         while True:
             try:
                 return self._env.open_db(name)
             except lmdb.MapResizedError:  # another process has grown it since it was opened here
-                self._env.set_mapsize(0)
+                self._map(0)
 
     def _begin(self, *, write: bool) -> Any:
         while True:
             try:
                 return self._env.begin(db=self._rows, write=write)
             except lmdb.MapResizedError:  # another process has grown it
-                self._env.set_mapsize(0)
+                self._map(0)
+
+    def _map(self, least_bytes: int) -> None:
+        with _never_shrunk(self._file) as size:
+            self._env.set_mapsize(max(least_bytes, size))
+
+
+@contextmanager
+def _never_shrunk(file: int) -> Iterator[int]:
+    """Give the size of an environment's file, and keep others from changing it.
+
+    LMDB makes the file as long as the map of whoever opens it, also where another process has
+    a longer one: a page that lies behind the new end would then kill that process, or be lost.
+    """
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield os.fstat(file).st_size
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _mixed(
@@ -298,7 +326,7 @@ def _open(folder: Path, generation: Generation, map_bytes: int) -> Environment:
 
 def _identity(folder: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(folder / "data.mdb")
+        found = os.stat(folder / _DATA)
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -102,6 +102,29 @@ def test_a_copy_that_another_process_has_grown_is_read(tmp_path: Path) -> None:
     assert len(rows_of(unit)) == 3
 
 
+def test_a_process_that_opens_a_grown_copy_does_not_cut_its_file(tmp_path: Path) -> None:
+    """The one that has grown it may write behind the new end, and would die of it."""
+    chain = epoch(tmp_path, None, "e0", {b"%05d" % number: b"v" * 200 for number in range(5000)})
+    opened(tmp_path, chain).close()
+    data = tmp_path / "local" / "u" / "g1" / "data.mdb"
+    before = data.stat().st_size
+    assert before > 32 * SMALL_MAP
+    code = f"""
+import json, sys
+from pathlib import Path
+from headrace.state.chain import Chain
+from headrace.state.files import Files
+from headrace.state.lmdb_store import open_unit
+root = Path({str(tmp_path)!r})
+chain = Chain.from_json(json.loads(sys.argv[1]))
+open_unit(root / "local", Files(str(root / "checkpoint")), "u", chain, map_bytes={SMALL_MAP})
+"""
+    subprocess.run(
+        [sys.executable, "-c", code, json.dumps(chain.to_json())], check=True, timeout=60
+    )
+    assert data.stat().st_size == before
+
+
 def test_rows_are_not_written_over_a_copy_that_moved_meanwhile(tmp_path: Path) -> None:
     environment = current(tmp_path / "u", SMALL_MAP)
     one = Standing(link="one", version=1, mark=1)
