@@ -146,16 +146,17 @@ def made(root: Path, seed: int) -> Bed:
 
 
 def _fill(root: Path, seed: int) -> str:
-    compaction.SNAPSHOT_FROM_BYTES = 150_000  # so that the chain has a snapshot too
+    compaction.SNAPSHOT_FROM_BYTES = 100_000  # so that the chain has a snapshot too
     files = Files(str(root / "checkpoint"))
     drawn = random.Random(seed)
     rows: dict[bytes, bytes] = {}
     chain: Chain | None = None
     for epoch in range(EPOCHS):
         unit = _open(root / "local", files, chain, "last")
-        for _ in range(60):
-            name = b"row-%04d" % drawn.randrange(500)
-            size = drawn.choice((0, 8, 30, 200, 200, 900, 5_000, 30_000))
+        for _ in range(150):
+            name = b"row-%04d" % drawn.randrange(1200)
+            # Most are small, so that the tree has many pages and not only long values.
+            size = drawn.choice((0, 8, 20, 30, 30, 60, 60, 200, 200, 400, 900, 900, 9_000))
             value = drawn.randbytes(drawn.randrange(size + 1))
             if value:
                 rows[name] = value
