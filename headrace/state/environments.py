@@ -227,14 +227,14 @@ class Environment:
 
 @contextmanager
 def _never_shrunk(file: int) -> Iterator[int]:
-    """Give the size of an environment's file, and keep others from changing it.
+    """Give the size of an environment's file, in whole pages, and keep others from changing it.
 
     LMDB makes the file as long as the map of whoever opens it, also where another process has
     a longer one: a page that lies behind the new end would then kill that process, or be lost.
     """
     fcntl.flock(file, fcntl.LOCK_EX)
     try:
-        yield os.fstat(file).st_size
+        yield -(-os.fstat(file).st_size // _PAGE_BYTES) * _PAGE_BYTES
     finally:
         fcntl.flock(file, fcntl.LOCK_UN)
 
