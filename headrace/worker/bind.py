@@ -19,7 +19,7 @@ from apache_beam.runners.worker import bundle_processor, operations, statesample
 from apache_beam.transforms import core
 
 from headrace.plan.supersteps import SHARD_WRITE_URN, STAGE_READ_URN
-from headrace.worker.steps import step_of
+from headrace.worker.steps import step_of, wants_whole
 
 
 class StageRead(bundle_processor.DataInputOperation):  # type: ignore[misc]
@@ -77,6 +77,8 @@ class Shared:
     """Pickles to a reference, so that several unpicklings give one and the same DoFn."""
 
     table: dict[int, Any] = {}  # noqa: RUF012 (emptied when the stage is built)
+    #: Transforms whose DoFns look at whole windowed values; emptied with the table.
+    whole: set[str] = set()  # noqa: RUF012
 
     def __init__(self, info: Any) -> None:
         self._token = id(info)
@@ -84,6 +86,12 @@ class Shared:
 
     def __reduce__(self) -> Any:
         return _fetch, (self._token,)
+
+    @classmethod
+    def forget(cls) -> None:
+        """The stage is built."""
+        cls.table.clear()
+        cls.whole.clear()
 
 
 def _fetch(token: int) -> Any:
@@ -151,13 +159,8 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
         or payload.restriction_coder_id
         or payload.requests_finalization
     )
-    if wants_more or len(proto.outputs) != 1:
-        return _beam_par_do(factory, transform_id, proto, payload, consumers)
     spec = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context)
     info = pickler.loads(spec.serialized_dofn_data())
-    step = step_of(*info[:3])
-    if step is None:
-        return _beam_par_do(factory, transform_id, proto, payload, consumers)
     if not info[4]:  # as Beam does, but without pickling the DoFn once more to say so
         info = (*info[:4], factory.get_input_windowing(proto))
     # Beam unpickles a DoFn several times, which costs seconds for one that carries data, as
@@ -167,6 +170,11 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
     shared.do_fn.urn = python_urns.PICKLED_DOFN_INFO
     shared.do_fn.payload = pickler.dumps(Shared(info))
     op = _beam_par_do(factory, transform_id, proto, shared, consumers)
+    if wants_whole(info[0]):
+        Shared.whole.add(transform_id)
+    step = None if wants_more or len(proto.outputs) != 1 else step_of(*info[:3])
+    if step is None:
+        return op
     simple = SimpleDo(
         op.name_context, op.spec, factory.counter_factory, factory.state_sampler, [], None
     )
