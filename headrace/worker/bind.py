@@ -162,7 +162,7 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
     spec = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context)
     info = pickler.loads(spec.serialized_dofn_data())
     if not info[4]:  # as Beam does, but without pickling the DoFn once more to say so
-        info = (*info[:4], factory.get_input_windowing(proto))
+        info = (*info[:4], _main_windowing(factory, proto, payload))
     # Beam unpickles a DoFn several times, which costs seconds for one that carries data, as
     # Create's does; what is shared is the same object each time.
     shared = beam_runner_api_pb2.ParDoPayload()
@@ -186,6 +186,14 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
     return factory.augment_oldstyle_op(
         simple, proto.unique_name, consumers, op.spec.output_tags
     )
+
+
+def _main_windowing(factory: Any, proto: Any, payload: Any) -> Any:
+    """Give the windowing of a ParDo's main input; its other inputs are side inputs and timers."""
+    others = {*payload.side_inputs, *payload.timer_family_specs}
+    (main,) = (pcoll for tag, pcoll in proto.inputs.items() if tag not in others)
+    strategy = factory.descriptor.pcollections[main].windowing_strategy_id
+    return factory.context.windowing_strategies.get_by_id(strategy)
 
 
 _FACTORY.register_urn(_PAR_DO, _par_do_payload)(_par_do)

@@ -215,6 +215,21 @@ PARTS: dict[str, Callable[[Any], Any]] = {
         | "as it is" >> beam.Map(lambda pair: pair)
         | _seen("fixed then mapped", Whole)
     ),
+    "fixed with a side input": lambda pairs: (
+        pairs
+        | "fix main" >> beam.WindowInto(FixedWindows(5))
+        | "see fixed with a side input" >> beam.Map(
+            lambda pair, side, window=beam.DoFn.WindowParam, pane=beam.DoFn.PaneInfoParam: line(
+                "fixed with a side input", element=pair, side=side, window=window, pane=pane
+            ),
+            beam.pvalue.AsSingleton(pairs.pipeline | "one" >> beam.Create([1])),
+        )
+    ),
+    "two outputs": lambda pairs: (
+        pairs
+        | "fix two" >> beam.WindowInto(FixedWindows(5))
+        | "see two outputs" >> beam.ParDo(Whole("two outputs")).with_outputs("odd", main="main")
+    ).main,
     "slid": lambda pairs: (
         pairs | "slide" >> beam.WindowInto(SlidingWindows(10, 5)) | _seen("slid", Whole)
     ),
