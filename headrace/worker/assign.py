@@ -14,8 +14,8 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from headrace.worker.batches import Columns, Meta, columns, pick
-from headrace.worker.lanes import GLOBAL, Edge, Node, augment
+from headrace.worker.batches import Assigned, Columns, Meta, columns, pick
+from headrace.worker.lanes import GLOBAL, Edge, Node, augment, given
 
 #: Windows remembered by their start; more than any pipeline has open at once.
 MAX_KNOWN_WINDOWS = 100_000
@@ -52,7 +52,7 @@ def assigner(window_fn: Any) -> Callable[[list[Any], Columns], list[Any]]:
     """Give a function that finds the windows of each value."""
     if type(window_fn) is window.FixedWindows:
         size, offset = window_fn.size.micros, window_fn.offset.micros
-        cache = _WindowCache(lambda start: (_interval(start, start + size),))
+        cache = _WindowCache(lambda start: Assigned((_interval(start, start + size),)))
         return lambda _, old: [cache[t - (t - offset) % size] for t in old.times]
     if type(window_fn) is window.SlidingWindows:
         size, period = window_fn.size.micros, window_fn.period.micros
@@ -60,7 +60,7 @@ def assigner(window_fn: Any) -> Callable[[list[Any], Columns], list[Any]]:
 
         def cover(start: int) -> tuple[Any, ...]:
             starts = range(start, start - size, -period)
-            return tuple(_interval(s, s + size) for s in starts)
+            return Assigned(_interval(s, s + size) for s in starts)
 
         if size % period == 0:  # else the number of windows depends on the moment itself
             sliding = _WindowCache(cover)
@@ -71,7 +71,7 @@ def assigner(window_fn: Any) -> Callable[[list[Any], Columns], list[Any]]:
     def general(values: list[Any], old: Columns) -> list[Any]:
         context = window.WindowFn.AssignContext
         return [
-            tuple(
+            given(
                 window_fn.assign(context(windowed_value.create(v, t, w, p).timestamp, v, w[0]))
             )
             for v, t, w, p in zip(values, old.times, old.windows, old.panes, strict=True)

@@ -26,8 +26,27 @@ class Columns(NamedTuple):
 Meta = Any  # WindowedValue | Columns; not a union, as Beam's class is untyped
 
 
-def elements(values: list[Any], meta: Meta) -> Iterable[Any]:
-    """Give the batch as windowed values."""
+class Assigned(tuple[Any, ...]):
+    """Windows that a window function gave: Beam would hold them in a list.
+
+    In a lane they are a tuple, as all elements of a window share one object, and Beam multiplies
+    lists in place.
+    """
+
+    __slots__ = ()
+
+
+def elements(values: list[Any], meta: Meta, *, lists: bool = False) -> Iterable[Any]:
+    """Give the batch as windowed values.
+
+    Args:
+        values: of the batch.
+        meta: of the batch.
+        lists: give each element whose windows Beam would hold in a list a list of its own; costs
+            time, and only a DoFn that looks at whole windowed values can tell.
+    """
+    if lists:
+        return _with_lists(values, columns(values, meta))
     if type(meta) is Columns:
         create = windowed_value.create
         return [
@@ -35,6 +54,14 @@ def elements(values: list[Any], meta: Meta) -> Iterable[Any]:
             for v, t, w, p in zip(values, meta.times, meta.windows, meta.panes, strict=True)
         ]
     return map(meta.with_value, values)
+
+
+def _with_lists(values: list[Any], meta: Columns) -> Iterable[Any]:
+    create = windowed_value.create
+    return [
+        create(v, t, list(w) if type(w) in (Assigned, list) else w, p)
+        for v, t, w, p in zip(values, meta.times, meta.windows, meta.panes, strict=True)
+    ]
 
 
 def batch_of(found: list[Any]) -> tuple[list[Any], Meta]:

@@ -19,7 +19,7 @@ from apache_beam.runners.worker import bundle_processor, operations, statesample
 from apache_beam.transforms import core
 
 from headrace.plan.supersteps import SHARD_WRITE_URN, STAGE_READ_URN
-from headrace.worker.steps import step_of
+from headrace.worker.steps import step_of, wants_whole
 
 
 class StageRead(bundle_processor.DataInputOperation):  # type: ignore[misc]
@@ -77,6 +77,8 @@ class Shared:
     """Pickles to a reference, so that several unpicklings give one and the same DoFn."""
 
     table: dict[int, Any] = {}  # noqa: RUF012 (emptied when the stage is built)
+    #: Transforms whose DoFns look at whole windowed values; emptied with the table.
+    whole: set[str] = set()  # noqa: RUF012
 
     def __init__(self, info: Any) -> None:
         self._token = id(info)
@@ -84,6 +86,12 @@ class Shared:
 
     def __reduce__(self) -> Any:
         return _fetch, (self._token,)
+
+    @classmethod
+    def forget(cls) -> None:
+        """The stage is built."""
+        cls.table.clear()
+        cls.whole.clear()
 
 
 def _fetch(token: int) -> Any:
@@ -151,15 +159,10 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
         or payload.restriction_coder_id
         or payload.requests_finalization
     )
-    if wants_more or len(proto.outputs) != 1:
-        return _beam_par_do(factory, transform_id, proto, payload, consumers)
     spec = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context)
     info = pickler.loads(spec.serialized_dofn_data())
-    step = step_of(*info[:3])
-    if step is None:
-        return _beam_par_do(factory, transform_id, proto, payload, consumers)
     if not info[4]:  # as Beam does, but without pickling the DoFn once more to say so
-        info = (*info[:4], factory.get_input_windowing(proto))
+        info = (*info[:4], _main_windowing(factory, proto, payload))
     # Beam unpickles a DoFn several times, which costs seconds for one that carries data, as
     # Create's does; what is shared is the same object each time.
     shared = beam_runner_api_pb2.ParDoPayload()
@@ -167,6 +170,11 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
     shared.do_fn.urn = python_urns.PICKLED_DOFN_INFO
     shared.do_fn.payload = pickler.dumps(Shared(info))
     op = _beam_par_do(factory, transform_id, proto, shared, consumers)
+    if wants_whole(info[0]):
+        Shared.whole.add(transform_id)
+    step = None if wants_more or len(proto.outputs) != 1 else step_of(*info[:3])
+    if step is None:
+        return op
     simple = SimpleDo(
         op.name_context, op.spec, factory.counter_factory, factory.state_sampler, [], None
     )
@@ -178,6 +186,14 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
     return factory.augment_oldstyle_op(
         simple, proto.unique_name, consumers, op.spec.output_tags
     )
+
+
+def _main_windowing(factory: Any, proto: Any, payload: Any) -> Any:
+    """Give the windowing of a ParDo's main input; its other inputs are side inputs and timers."""
+    others = {*payload.side_inputs, *payload.timer_family_specs}
+    (main,) = (pcoll for tag, pcoll in proto.inputs.items() if tag not in others)
+    strategy = factory.descriptor.pcollections[main].windowing_strategy_id
+    return factory.context.windowing_strategies.get_by_id(strategy)
 
 
 _FACTORY.register_urn(_PAR_DO, _par_do_payload)(_par_do)

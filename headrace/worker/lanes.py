@@ -18,7 +18,7 @@ from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
-from headrace.worker.batches import Columns, Meta, columns, elements, pick
+from headrace.worker.batches import Assigned, Columns, Meta, columns, elements, pick
 from headrace.worker.gather import Gatherer, Pilot
 from headrace.worker.primitives import is_frozen
 from headrace.worker.steps import Shape, Step
@@ -40,8 +40,10 @@ class Edge:
         window_fn: Any = None,
         tag: str = "None",
         frozen_type: bool = False,
+        lists: bool = False,
     ) -> None:
         self.frozen_type = frozen_type
+        self._lists = lists
         self._receive = receiver.receive
         self._counter = receiver.opcounter
         self._children = children  # None: the receiver itself must see each element
@@ -55,7 +57,7 @@ class Edge:
         children = self._children
         if children is None:
             receive = self._receive
-            for element in elements(values, meta):
+            for element in elements(values, meta, lists=self._lists):
                 receive(element)
             return
         counter = self._counter
@@ -77,7 +79,7 @@ class Edge:
             values, meta = self._unwrap([value], meta)
         else:
             values = [value]
-        for element in elements(values, meta):
+        for element in elements(values, meta, lists=self._lists):
             self._receive(element)
 
     def results(self, values: list[Any], meta: Meta) -> None:
@@ -115,7 +117,7 @@ class Edge:
                 spread = len(old.windows[i])
                 out.append(value.value)
                 times.append(value.timestamp_micros)
-                windows.append(tuple(value.windows) * spread if spread != 1 else value.windows)
+                windows.append(_times(value.windows, spread))
                 panes.append(value.pane_info)
             elif isinstance(value, window.TimestampedValue):
                 out.append(value.value)
@@ -123,13 +125,13 @@ class Edge:
                 assigned = (
                     GLOBAL
                     if plain_global
-                    else tuple(
+                    else given(
                         self._window_fn.assign(
                             window.WindowFn.AssignContext(value.timestamp, value.value)
                         )
                     )
                 )
-                windows.append(assigned * len(old.windows[i]))
+                windows.append(_times(assigned, len(old.windows[i])))
                 panes.append(PANE_INFO_UNKNOWN)
             else:
                 out.append(value)
@@ -139,16 +141,29 @@ class Edge:
         return out, Columns(times, windows, panes)
 
 
-GLOBAL = (window.GlobalWindow(),)
+def given(windows: Any) -> tuple[Any, ...]:
+    """Give the result of a window function in the form that lanes keep it in."""
+    return Assigned(windows) if isinstance(windows, list) else tuple(windows)
+
+
+def _times(windows: Any, spread: int) -> Any:
+    """Give the windows of a result whose element stood in several windows, as Beam does."""
+    if spread == 1:
+        return windows
+    kind = Assigned if isinstance(windows, (Assigned, list)) else tuple
+    return kind(tuple(windows) * spread)
+
+
+GLOBAL = Assigned((window.GlobalWindow(),))
 _STAMPED = {window.TimestampedValue}
 
 
-def element_node(op: Any) -> Node:
+def element_node(op: Any, lists: bool = False) -> Node:
     """An operation that takes elements one by one."""
     process = op.process
 
     def run(values: list[Any], meta: Meta) -> None:
-        for element in elements(values, meta):
+        for element in elements(values, meta, lists=lists):
             process(element)
 
     return run

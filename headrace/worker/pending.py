@@ -197,7 +197,8 @@ class PendingGraph:
 
     def _edge(self, index: int, needed: Any, node: Node) -> bytes:
         encoded = self._side_impls[index].encode(needed)
-        return self._rows.edge(index, needed.max_timestamp().micros, encoded, node.name)
+        deadline = self._sides[index].channel.deadline(needed)
+        return self._rows.edge(index, deadline, encoded, node.name)
 
     def _keep(
         self, node: Node, values: list[Any], meta: Columns, positions: Sequence[int]
@@ -262,8 +263,8 @@ class PendingGraph:
     def _opened(self, index: int, encoded: bytes, free: list[Node]) -> None:
         window = self._side_impls[index].decode(encoded)
         if self._sides[index].channel.ready(window):
-            end = window.max_timestamp().micros
-            for main in self._rows.take_edges(index, end, encoded):
+            deadline = self._sides[index].channel.deadline(window)
+            for main in self._rows.take_edges(index, deadline, encoded):
                 self._has(index, self._node(main), free)
 
     def _look_again(self, node: Node, free: list[Node]) -> None:

@@ -1,9 +1,9 @@
 """The rows of a pending states graph: how its three tiers lie in a store.
 
-Tier 1: a row for each edge from a side window to a main window, by the side window's end. Tier 2:
-for each main window a node (what it lacks, how much waits), a row in an index by the earliest time
-that waits, and pages that list its chunks. Tier 3: chunks of encoded elements. Knows neither when a
-side window is ready nor what to do then: see `pending`.
+Tier 1: a row for each edge from a side window to a main window, by the side window's deadline. Tier
+2: for each main window a node (what it lacks, how much waits), a row in an index by the earliest
+time that waits, and pages that list its chunks. Tier 3: chunks of encoded elements. Knows neither
+when a side window is ready nor what to do then: see `pending`.
 """
 
 from __future__ import annotations
@@ -224,21 +224,21 @@ class PendingRows:
 
     # -- tier 1
 
-    def edge(self, index: int, end: int, side: bytes, main: bytes) -> bytes:
-        """Name the edge from a side window, that ends at `end`, to a main window."""
-        return self._edges_of(index, end, side) + part(main)
+    def edge(self, index: int, deadline: int, side: bytes, main: bytes) -> bytes:
+        """Name the edge from a side window to a main window."""
+        return self._edges_of(index, deadline, side) + part(main)
 
-    def _edges_of(self, index: int, end: int, side: bytes) -> bytes:
+    def _edges_of(self, index: int, deadline: int, side: bytes) -> bytes:
         place, mine = self._here
         number = index.to_bytes(2, "big")
-        return name(Kind.PENDING_SIDE, self._stage, place, mine, number, part(side), time=end)
+        return name(Kind.PENDING_SIDE, self._stage, place, mine, number, part(side), time=deadline)
 
-    def take_edges(self, index: int, end: int, side: bytes) -> list[bytes]:
+    def take_edges(self, index: int, deadline: int, side: bytes) -> list[bytes]:
         """Delete the edges from a side window; give the main windows they lead to."""
-        return self._take(list(self._rows.scan(*under(self._edges_of(index, end, side)))))
+        return self._take(list(self._rows.scan(*under(self._edges_of(index, deadline, side)))))
 
     def take_passed(self, index: int, since: int, mark: int) -> list[bytes]:
-        """Delete the edges from all side windows that end at or after `since`, before `mark`."""
+        """Delete the edges whose deadlines are at or after `since`, before `mark`."""
         own = self._here[1] + index.to_bytes(2, "big")
         rows = self._rows.scan(self._edges + stamp(since), self._edges + stamp(mark))
         return self._take([row for row in rows if rest_of(row[0]).startswith(own)])

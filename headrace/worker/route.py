@@ -19,7 +19,7 @@ from apache_beam.utils import proto_utils
 
 from headrace.worker.assign import windows_node
 from headrace.worker.batches import batch_of
-from headrace.worker.bind import ShardWrite, SimpleDo, StageRead
+from headrace.worker.bind import ShardWrite, Shared, SimpleDo, StageRead
 from headrace.worker.combining import PreCombine, combine_node, owns_resources
 from headrace.worker.lanes import (
     Edge,
@@ -74,6 +74,7 @@ class Route:
         self._consumers: dict[str, list[str]] = defaultdict(list)
         self._nodes: dict[str, Node] = {}
         self._precombines: dict[str, PreCombine] = {}
+        self._lists = not Shared.whole.isdisjoint(ops)
         for transform_id in ops:
             proto = descriptor.transforms[transform_id]
             sides = _side_tags(proto)
@@ -109,12 +110,16 @@ class Route:
         (pcoll,) = proto.outputs.values()
         consumers = self._consumers[pcoll]
         receiver = self._ops[transform_id].receivers[0]
+        more["lists"] = self._lists
         for consumer in consumers:
             if self._ops[consumer].get_batching_preference().supports_batches:
                 return Edge(receiver, None, **more)  # Beam makes and converts the batches
         if receiver.opcounter.output_type_constraints:
             return Edge(receiver, None, **more)  # each element is type-checked
         return Edge(receiver, [self._node(c) for c in consumers], **more)
+
+    def _by_element(self, op: Any) -> Node:
+        return element_node(op, self._lists)
 
     def _node(self, transform_id: str) -> Node:
         found = self._nodes.get(transform_id)
@@ -129,10 +134,10 @@ class Route:
         if isinstance(op, ShardWrite):
             return op.writer.write  # type: ignore[no-any-return]
         if len(proto.outputs) != 1:
-            return element_node(op)
+            return self._by_element(op)
         if isinstance(op, SimpleDo):
             if op.step.shape is Shape.BLOCK and type(op.window_fn) is not GlobalWindows:
-                return element_node(op)  # its times alone do not say where the outputs belong
+                return self._by_element(op)  # its times alone do not say where the outputs belong
             (coder,) = op.spec.output_coders
             edge = self._edge(
                 transform_id, window_fn=op.window_fn, tag=op.tag,
@@ -161,7 +166,7 @@ class Route:
                 return combine_node(op, phase, combine_fn, name, self._edge(transform_id))
         if proto.spec.urn == bundle_processor.IDENTITY_DOFN_URN:
             return self._edge(transform_id)
-        return element_node(op)
+        return self._by_element(op)
 
 
 def _side_tags(proto: Any) -> frozenset[str]:

@@ -80,8 +80,8 @@ class StageRun:
                 writer = make_writer(op)
                 op.bind(writer)
                 self._writers.append(writer)
-        Shared.table.clear()
         self._route = Route(descriptor, self._ops, self.factory.context)
+        Shared.forget()
         self._stateful: list[str] = []
         self._bind_timers(descriptor)
 

@@ -78,6 +78,16 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
     return Step(function=_bound(process, args, kwargs), shape=shape)
 
 
+def wants_whole(fn: Any) -> bool:
+    """Whether a DoFn looks at whole windowed values, and so at how its windows are held."""
+    try:
+        defaults = common.DoFnSignature(fn).process_method.defaults
+    except (TypeError, ValueError):
+        return False  # Beam says what is wrong with it
+    wished = core.DoFn.WindowedValueParam
+    return any(_is_filled_in(default) and default == wished for default in defaults)
+
+
 def _bound(function: Any, args: Any, kwargs: Any) -> Callable[[Any], Any]:
     """Give the function of the element alone; the other arguments are always the same."""
     if not args:

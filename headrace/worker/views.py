@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.window import IntervalWindow
-from apache_beam.utils.timestamp import Duration
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration
 
 from headrace.errors import HeadraceError, StateError
 from headrace.state.layout import Kind, moment, name, part, rest_of, stamp, under, until
 from headrace.state.store import Store, odd_rows
-from headrace.worker.firings import Firing, firing_of
+from headrace.worker.firings import Firing, firing_of, patience_of
 
 #: A row of a window's elements is closed when it is this long; longer ones only cost memory.
 MAX_CHUNK_BYTES = 1 << 20
@@ -32,6 +32,8 @@ _HEAD, _CHUNK, _KEY = b"h", b"c", b"k"
 _ONE, _MANY = b"\x01", b"\x00"  # a key's row holds its elements, or says how many rows hold them
 _TOKEN_BYTES = 16
 _HEAD_ROW = struct.Struct(f">IQ{_TOKEN_BYTES}s")
+#: Before the end of time, so that it passes every deadline.
+_LAST_DEADLINE = MAX_TIMESTAMP.micros - 1
 #: Time of the row that holds a channel's watermark: never before any watermark, so never expired.
 _FOR_EVER = (1 << 63) - 1
 
@@ -133,6 +135,7 @@ class StoredSide:
         self._decode = windowed_coder.get_impl().decode_from_stream
         self._window_impl = windowed_coder.window_coder.get_impl()
         self._firing = firing_of(windowing)
+        self._patience = patience_of(windowing)
         self._multimap = multimap
         self._lookback = lookback
         elements = windowed_coder.wrapped_value_coder
@@ -214,9 +217,16 @@ class StoredSide:
         self._watermark = max(self._watermark, watermark)
         return set(self._named)
 
+    def deadline(self, window: Any) -> int:
+        """Give the last moment at which a window that is still empty may fire for the first time.
+
+        When the watermark has passed it, the view is there, empty or not.
+        """
+        return int(min(window.max_timestamp().micros + self._patience, _LAST_DEADLINE))
+
     def ready(self, window: Any) -> bool:
         """Whether a view of this window may be looked at."""
-        if self._watermark > window.max_timestamp().micros:
+        if self._watermark > self.deadline(window):
             return True
         if self._firing is not Firing.OFTEN:
             return False

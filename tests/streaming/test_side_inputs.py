@@ -174,6 +174,92 @@ def test_a_later_pane_of_a_side_input_is_seen_by_elements_that_come_after_it(
     assert sorted(jotted(out)) == [("a", 1), ("b", 3)]
 
 
+def summed(side: Any, fires: Any, *, lateness: int = 0, size: int = 5) -> Any:
+    """Sums of (key, number) that fire as they are told to, each pane on its own."""
+    return (
+        side
+        | "side windows" >> beam.WindowInto(
+            window.FixedWindows(size),
+            trigger=fires,
+            accumulation_mode=trigger.AccumulationMode.DISCARDING,
+            allowed_lateness=lateness,
+        )
+        | beam.CombinePerKey(sum)
+        | beam.Values()
+    )
+
+
+def test_an_element_sees_what_its_side_window_has_fired_last_and_waits_for_no_more(
+    tmp_path: Path,
+) -> None:
+    """The script of Beam's `test_multi_triggered_gbk_side_input`, and an element after the end.
+
+    The early pane lets a1 and a2 go. The last pane of a window has no new data: its sum is 0, and
+    that is what a3 sees.
+    """
+    out = tmp_path / "out"
+    stream = (
+        script()
+        .advance_watermark_to(3, tag="main")
+        .add_elements([TimestampedValue("a1", 3)], tag="main")
+        .advance_watermark_to(8, tag="main")
+        .add_elements([TimestampedValue("a2", 8)], tag="main")
+        .add_elements([TimestampedValue(("k", 100), 2)], tag="side")
+        .add_elements([TimestampedValue(("k", 400), 7)], tag="side")
+        .advance_watermark_to_infinity(tag="side")
+        .add_elements([TimestampedValue("a3", 9)], tag="main")
+        .advance_watermark_to_infinity(tag="main")
+    )
+    with streaming(shards=2) as p:
+        found = p | stream
+        side = summed(found["side"], trigger.AfterWatermark(early=trigger.AfterCount(1)))
+        main = found["main"] | "main windows" >> beam.WindowInto(window.FixedWindows(5))
+        main | beam.Map(lambda x, s: (x, s), pvalue.AsList(side)) | jot(out)
+    assert jotted(out) == [("a1", [100]), ("a2", [400]), ("a3", [0])]
+
+
+def test_sliding_elements_go_when_a_clock_fires_one_side_window_and_the_other_runs_out(
+    tmp_path: Path,
+) -> None:
+    """Of x in [-5, 5) and [0, 10), one part asks for the side window [0, 5), one for [5, 10).
+
+    The first gets data and fires by the clock. The second stays empty; its trigger might fire
+    until late data may not come any more, at 10 + 20.
+    """
+    out = tmp_path / "out"
+    waited: list[int] = []
+    stream = (
+        script()
+        .add_elements([TimestampedValue("x", 3)], tag="main")
+        .add_elements([TimestampedValue(("k", 100), 2)], tag="side")
+        .advance_processing_time(10)
+        .advance_watermark_to(29, tag="side")
+        .add_elements([TimestampedValue("y", 4)], tag="main")
+        .advance_watermark_to(31, tag="side")
+        .advance_watermark_to_infinity(tag="main")
+        .advance_watermark_to_infinity(tag="side")
+    )
+    p = streaming(shards=1)
+    found = p | stream
+    clock = trigger.Repeatedly(trigger.AfterProcessingTime(5))
+    side = summed(found["side"], clock, lateness=20)
+    main = found["main"] | "slide" >> beam.WindowInto(window.SlidingWindows(10, 5))
+    (
+        main
+        | beam.Map(lambda x, s, w=beam.DoFn.WindowParam: (x, int(w.end), s), pvalue.AsList(side))
+        | jot(out)
+    )
+    result = p.run()
+    result._stream.on_epoch = lambda standing: waited.append(standing.pushed_back)
+    result.wait_until_finish()
+    assert jotted(out)[:2] == [("x", 5, [100]), ("y", 5, [100])]
+    assert sorted(jotted(out)[2:]) == [("x", 10, []), ("y", 10, [])]
+    # x in both windows; one goes; y in the second joins it; all are gone.
+    assert [count for i, count in enumerate(waited) if waited[i - 1 : i] != [count]] == [
+        0, 2, 1, 2, 0,
+    ]
+
+
 def test_an_empty_side_input_of_a_closed_window_is_there_and_empty(tmp_path: Path) -> None:
     out = tmp_path / "out"
     stream = (

@@ -10,8 +10,10 @@ from apache_beam.coders.coder_impl import create_OutputStream
 from apache_beam.transforms import sideinputs, trigger
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import (
+    FixedWindows,
     GlobalWindow,
     GlobalWindows,
+    IntervalWindow,
     SlidingWindows,
 )
 from apache_beam.utils import windowed_value
@@ -130,6 +132,63 @@ def test_data_in_a_window_that_fires_at_its_end_only_frees_nobody_before_the_wat
     assert bench.epoch(data=[(0, window(1))]) == []
     assert bench.epoch(marks={0: end_of(window(1)) - 1}) == []  # its last moment: not yet passed
     assert bench.epoch(marks={0: end_of(window(1))}) == [(1, window(1))]
+
+
+#: Fires at the second element, or never: its windows may get it until 20 seconds after their end.
+COUNTED = Windowing(
+    FixedWindows(10),
+    triggerfn=trigger.AfterCount(2),
+    accumulation_mode=trigger.AccumulationMode.DISCARDING,
+    allowed_lateness=20,
+)
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_window_without_a_firing_is_waited_for_until_late_data_may_not_come_any_more(
+    rebuilt: bool,
+) -> None:
+    bench = Bench([same], [COUNTED])
+    end = end_of(window(1))
+    assert bench.epoch(element(1, 11 * SECOND, window(1))) == []
+    assert bench.epoch(marks={0: end + 20 * SECOND - 1}) == []
+    if rebuilt:
+        bench.build()  # another process goes on
+    assert bench.epoch(marks={0: end + 20 * SECOND}) == [(1, window(1))]
+    assert bench.graph.count() == 0
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_first_firing_frees_before_the_window_ends_and_after_it(late: bool, rebuilt: bool) -> None:
+    bench = Bench([same], [COUNTED])
+    end = end_of(window(1))
+    assert bench.epoch(element(1, 11 * SECOND, window(1)), element(2, 21 * SECOND, window(2))) == []
+    if late:
+        assert bench.epoch(marks={0: end + SECOND}) == []
+    if rebuilt:
+        bench.build()
+    assert bench.epoch(data=[(0, window(1))]) == [(1, window(1))]
+    assert bench.epoch(data=[(0, window(1))]) == []  # a second firing frees nobody
+
+
+def test_sliding_element_is_freed_window_by_window_as_fixed_side_windows_fire() -> None:
+    """Each main window asks for the side window of its own end, and gets it in its own time."""
+    mapping = sideinputs.default_window_mapping_fn(FixedWindows(10))
+    first, second = IntervalWindow(0, 20), IntervalWindow(10, 30)
+    bench = Bench([mapping], [OFTEN])
+    assert bench.epoch(element(1, 15 * SECOND, first, second)) == []
+    assert bench.epoch(data=[(0, window(0))]) == []  # nobody asks for [0, 10)
+    assert bench.epoch(data=[(0, window(2))]) == [(1, second)]
+    assert bench.epoch(data=[(0, window(1))]) == [(1, first)]
+
+
+def test_element_waits_for_the_last_of_an_early_a_late_and_a_counted_side_input() -> None:
+    bench = Bench([same] * 3, [OFTEN, ONCE, COUNTED])
+    end = end_of(window(1))
+    assert bench.epoch(element(1, 11 * SECOND, window(1))) == []
+    assert bench.epoch(data=[(0, window(1))]) == []
+    assert bench.epoch(marks={1: end, 2: end}) == []
+    assert bench.epoch(data=[(2, window(1))]) == [(1, window(1))]
 
 
 def test_hold_is_the_earliest_time_that_waits_and_count_counts_windows() -> None:

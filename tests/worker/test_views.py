@@ -12,7 +12,12 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker.bundle_processor import StateBackedSideInputMap
 from apache_beam.transforms import sideinputs, trigger
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import FixedWindows, GlobalWindows, IntervalWindow
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindow,
+    GlobalWindows,
+    IntervalWindow,
+)
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from hypothesis import given, settings
@@ -133,6 +138,63 @@ def test_trigger_and_lateness_tell_how_a_side_input_fires(
     windowing: Windowing, expected: Firing
 ) -> None:
     assert firing_of(windowing) is expected
+
+
+@pytest.mark.parametrize(
+    ("triggerfn", "waits"),
+    [
+        (trigger.DefaultTrigger(), False),
+        (AFTER(early=COUNT, late=COUNT), False),
+        (trigger.Repeatedly(AFTER()), False),
+        (COUNT, True),
+        (trigger.Repeatedly(trigger.AfterProcessingTime(5)), True),
+        (trigger.Always(), True),
+        (trigger.AfterAny(COUNT, AFTER()), False),
+        (trigger.OrFinally(COUNT, AFTER()), False),
+        (trigger.AfterAll(COUNT, AFTER()), True),
+        (trigger.AfterEach(COUNT, AFTER()), True),
+        (trigger.AfterEach(AFTER(), COUNT), False),
+    ],
+)
+def test_who_does_not_ask_for_the_watermark_may_fire_first_as_long_as_late_data_may_come(
+    triggerfn: Any, waits: bool
+) -> None:
+    feed = Feed(fires(triggerfn, lateness=7))
+    side = feed.begin(mark=passed(1))
+    assert side.ready(window(1)) is not waits
+    side.advance(passed(1) + 7 * SECOND - 1)
+    assert side.ready(window(1)) is not waits
+    side.advance(passed(1) + 7 * SECOND)
+    assert side.ready(window(1)) and side.values(name(1)) == []
+
+
+def test_first_firing_after_the_end_of_a_window_is_what_its_view_shows() -> None:
+    feed = Feed(fires(COUNT, lateness=7))
+    feed.epoch(mark=passed(1))
+    side = feed.begin((5, 1, pane(0)), mark=passed(1) + SECOND)
+    assert side.ready(window(1)) and side.values(name(1)) == [5]
+
+
+def test_end_of_time_passes_every_deadline() -> None:
+    windowing = Windowing(
+        GlobalWindows(), triggerfn=COUNT, accumulation_mode=DISCARDING, allowed_lateness=1 << 40
+    )
+    coder = coders.WindowedValueCoder(coders.VarIntCoder(), coders.coders.GlobalWindowCoder())
+    side = Feed(windowing, coder).begin(mark=END - 1)
+    assert not side.ready(GlobalWindow())
+    side.advance(END)
+    assert side.ready(GlobalWindow())
+
+
+def test_last_pane_takes_the_place_of_what_fired_early_even_if_it_says_nothing_new() -> None:
+    """The sum of an empty pane is 0; a pane that puts nothing out leaves what was there."""
+    feed = Feed(fires(AFTER(early=COUNT)))
+    side = feed.begin((100, 1, pane(0)))
+    assert side.ready(window(1)) and side.values(name(1)) == [100]
+    side.flush()
+    assert feed.begin(mark=passed(1)).values(name(1)) == [100]
+    feed.side.flush()
+    assert feed.begin((0, 1, pane(1))).values(name(1)) == [0]
 
 
 def test_window_that_fires_at_its_end_is_ready_when_the_watermark_passed_it_data_or_not() -> None:
