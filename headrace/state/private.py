@@ -110,7 +110,11 @@ def private_folder(path: Path) -> None:
             os.mkdir(path, stat.S_IRWXU)
         _see(path, Guard.PRIVATE)
     except OSError as error:
-        raise StateError(_refusal(path, str(error), Guard.PRIVATE)) from error
+        msg = (
+            f"{path} cannot be used for copies of state: {error}. Nothing is lost: mend the "
+            "folder, or name one by --state_dir that you can write to, and start again"
+        )
+        raise StateError(msg) from error
 
 
 def make_folder(path: Path) -> None:

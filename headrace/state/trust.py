@@ -73,7 +73,8 @@ def _entries(top: str) -> Iterator[tuple[str, os.stat_result, bool]]:
         met.add((found.st_dev, found.st_ino))
         inner = reachable and not Facts.of(found).closed
         skip = _NOT_DECODED if path == top else frozenset()
-        ahead += [(f"{path}/{name}", inner) for name in os.listdir(path) if name not in skip]
+        with suppress(FileNotFoundError):  # as above
+            ahead += [(f"{path}/{name}", inner) for name in os.listdir(path) if name not in skip]
 
 
 def _refusal(checkpoint: str, path: str, reason: str) -> str:

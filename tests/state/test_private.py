@@ -134,7 +134,7 @@ def test_another_user_gets_words_and_no_bare_permission_error(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "mkdir", refuse)
-    with pytest.raises(StateError, match="own is not safe.*Permission denied.*--state_dir"):
+    with pytest.raises(StateError, match="own cannot be used.*Permission denied.*--state_dir"):
         private_folder(tmp_path / "own")
 
 
