@@ -22,7 +22,7 @@ from headrace.errors import CheckpointError, StateError
 from headrace.io import ReadFromSpark
 from tests.streaming.harness import Inbox, checkpointed, finished, until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(150, func_only=True)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(200, func_only=True)]
 
 NOTHING_YET = "nothing yet " * 40
 NOTES = ReadModifyWriteStateSpec("notes", coders.PickleCoder())
@@ -36,8 +36,9 @@ class Remembers(beam.DoFn):  # type: ignore[misc]
         yield element
 
 
-def run(folder: Path, inbox: Inbox) -> None:
-    p = checkpointed(folder, "--available_now", shards=1)
+def run(folder: Path, inbox: Inbox, state_dir: str = "local/{executor}") -> None:
+    """Run to the end of the input. Where the executor names the folder, only workers know it."""
+    p = checkpointed(folder, "--available_now", f"--state_dir={folder / state_dir}", shards=1)
     (
         p
         | "Read" >> ReadFromSpark(inbox.frame("key string"))
@@ -73,10 +74,12 @@ def test_a_copy_that_others_could_have_written_is_refused_and_nothing_of_it_deco
     (data,) = local.rglob("data.mdb")
     assert poison(data.parent, mark)
     inbox.put({"key": "a"})
-    (top,) = local.iterdir()
+    (executor,) = local.iterdir()
+    (top,) = executor.iterdir()
     top.chmod(0o777)
-    with pytest.raises(StateError, match=f"{top} is not safe for copies.*0777 lets others in"):
-        run(tmp_path, inbox)
+    for named_by in ("local/{executor}", f"local/{executor.name}"):  # a worker, the driver
+        with pytest.raises(StateError, match=f"{top} is not safe for copies.*0777 lets others in"):
+            run(tmp_path, inbox, named_by)
     top.chmod(0o700)
     if os.geteuid() == 0:
         os.chown(top, 65534, -1)
@@ -132,7 +135,7 @@ def test_a_run_that_is_told_to_end_says_what_is_kept_and_leaves_nothing(tmp_path
     )
     made = "headrace-checkpoint-*/manifests/*"
     try:
-        until(lambda: len(list(tmp_path.glob(made))) >= 2 or process.poll() is not None, 70)
+        until(lambda: len(list(tmp_path.glob(made))) >= 2 or process.poll() is not None, 110)
         assert list(tmp_path.rglob("data.mdb")) != []
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=40)
