@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from headrace.engine.signals import ENDING, ToldToEndError, told_to_end
+from tests.streaming.harness import until
 
 
 def wait_for_a_signal() -> None:
@@ -87,3 +90,54 @@ def test_the_process_ends_by_the_signal_and_a_second_one_ends_it_at_once(how: st
         timeout=30, env={**os.environ, "PYTHONPATH": os.getcwd()},
     )
     assert (done.stdout, done.returncode) == ("tidy\n", -signal.SIGTERM)
+
+
+ENDLESS = textwrap.dedent(
+    """
+    import sys
+
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.transforms import window
+
+    from headrace.io import ReadFromSpark
+    from headrace.runner import SparkRunner, start_session
+
+    spark = start_session("local[1]")
+    frame = spark.readStream.format("rate").option("rowsPerSecond", 50).load()
+    options = PipelineOptions(["--shards=1", "--progress=off"])
+    p = beam.Pipeline(runner=SparkRunner(spark=spark), options=options)
+    (
+        p
+        | ReadFromSpark(frame, timestamp="timestamp")
+        | beam.Map(lambda row: ("k", row.value)).with_output_types(tuple[str, int])
+        | beam.WindowInto(window.FixedWindows(10_000_000))
+        | beam.CombinePerKey(sum)
+    )
+    p.run().wait_until_finish()
+    """
+)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(150, func_only=True)
+def test_a_run_that_is_told_to_end_says_what_is_kept_and_leaves_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(tmp_path)},
+    )
+    made = "headrace-checkpoint-*/manifests/*"
+    try:
+        until(lambda: bool(list(tmp_path.glob(made))) or process.poll() is not None, 100)
+        assert list(tmp_path.rglob("data.mdb")) != []
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGTERM
+    assert "SIGTERM: stopped after epoch" in errors
+    assert "without --checkpoint, no state is kept" in errors
+    assert list(tmp_path.rglob("*.mdb")) == []
+    # Only the folder of this user and this boot stay, for the next run.
+    assert [path.name for path in tmp_path.glob("headrace-*")] == [f"headrace-state-{os.geteuid()}"]
