@@ -120,7 +120,7 @@ ENDLESS = textwrap.dedent(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(150, func_only=True)
+@pytest.mark.timeout(300, func_only=True)
 def test_a_run_that_is_told_to_end_says_what_is_kept_and_leaves_nothing(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", ENDLESS],
@@ -129,7 +129,7 @@ def test_a_run_that_is_told_to_end_says_what_is_kept_and_leaves_nothing(tmp_path
     )
     made = "headrace-checkpoint-*/manifests/*"
     try:
-        until(lambda: bool(list(tmp_path.glob(made))) or process.poll() is not None, 100)
+        until(lambda: bool(list(tmp_path.glob(made))) or process.poll() is not None, 240)
         assert list(tmp_path.rglob("data.mdb")) != []
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=40)
