@@ -31,9 +31,11 @@ from apache_beam.utils.timestamp import Timestamp
 
 from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.engine.batch import Outcome, run_batch
+from headrace.engine.leftovers import remove_own_folders, sweep_folders
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
 from headrace.engine.session import Place, find_place, start_session
+from headrace.engine.signals import ToldToEndError, told_to_end
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
 from headrace.errors import OptionError, PackagingError
@@ -200,6 +202,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             frames.check_epochs()
         needs, session = _needs(options), _main_session(options)
         check_files(needs)
+        sweep_folders()
         place = find_place(self._spark or frames.session(), known.spark_master)
         provide(needs, place.parent.sparkContext)
         if known.shards is None:  # nothing else in a plan depends on their number
@@ -420,6 +423,7 @@ class StreamResult(HeadraceResult):
         super().__init__(plan, place, settings, progress, frames)
         self._stream = Stream(plan, place, settings, frames, options, self._group)
         self._stopping = False
+        self._kept = options.checkpoint
 
     def _work(self) -> None:
         from headrace.engine.stream_progress import following
@@ -431,9 +435,22 @@ class StreamResult(HeadraceResult):
             raise RuntimeError(msg)
 
     def wait_until_finish(self, duration: int | None = None) -> str:
-        """Wait for the end; Ctrl-C stops the pipeline between two epochs, a second one at once."""
+        """Wait for the end; Ctrl-C stops the pipeline between two epochs, a second one at once.
+
+        So do SIGTERM and SIGHUP where the program has no handlers of its own; then they end it.
+        """
         try:
-            return super().wait_until_finish(duration)
+            with told_to_end():
+                return super().wait_until_finish(duration)
+        except ToldToEndError as told:
+            _LOG.warning(
+                "%s: stopping after the epoch that is running; a second one ends it at once", told
+            )
+            self._stop(at_once=False)
+            _LOG.warning("%s: %s", told, self._what_is_kept())
+            remove_own_folders()
+            told.obey()
+            raise
         except KeyboardInterrupt:
             _LOG.warning(
                 "stopping after the epoch that is running; interrupt again to stop at once"
@@ -443,6 +460,12 @@ class StreamResult(HeadraceResult):
             except KeyboardInterrupt:
                 self._stop(at_once=True)
             raise
+
+    def _what_is_kept(self) -> str:
+        epoch = self._stream.standing.epoch
+        if not self._kept:
+            return f"stopped after epoch {epoch}; without --checkpoint, no state is kept"
+        return f"stopped after epoch {epoch}; a start on {self._kept} goes on from there"
 
     def cancel(self) -> str:
         """Stop the pipeline; its state stays as the last committed epoch left it."""

@@ -6,18 +6,16 @@ code has the same name, so nothing is sent twice and nothing is mistaken for som
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
 import io
-import shutil
-import tempfile
 import threading
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.engine.leftovers import own_folder
 from headrace.errors import PackagingError
 
 #: The earliest time a zip can hold; a real one would make equal code look different.
@@ -33,9 +31,7 @@ _shipped: dict[tuple[str, str], str] = {}
 @functools.cache
 def workshop() -> Path:
     """Give this process's folder for archives; Spark serves them from it until the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="headrace-code-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return own_folder("code")
 
 
 def write_zip(prefix: str, files: Mapping[str, bytes], folder: Path) -> Path:

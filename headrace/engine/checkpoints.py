@@ -44,6 +44,7 @@ from headrace.engine.manifests import (
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
 from headrace.state.files import UNFINISHED, Files
+from headrace.state.trust import check_trusted
 
 PIPELINE = "pipeline.json"
 LOCK = "lock"
@@ -187,6 +188,8 @@ class Checkpoint:
         new = Description.from_json(description)
         try:
             files = Files(place)
+            if files.is_local:
+                check_trusted(Path(files.path("")))
             lock = _locked(files) if files.is_local else None
         except (OSError, ValueError) as e:
             msg = f"{place} cannot be a checkpoint folder: {e}"

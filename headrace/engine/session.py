@@ -6,22 +6,27 @@ that shares its context and has SQL settings of its own.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.engine.archives import own_package
+from headrace.engine.leftovers import own_folder
 from headrace.engine.probe import check_executors, is_local
 from headrace.errors import SessionError
+from headrace.state.private import lets_in
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,11 +55,16 @@ OWN_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "2g",
     "spark.driver.extraJavaOptions": "-Xss16m",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "headrace.worker.daemon",
     "spark.shuffle.compress": "true",
     "spark.log.level": "ERROR",
 }
+
+#: Whether and where Python and the JVM speak by sockets that are files.
+SOCKETS_ENABLED = "spark.python.unix.domain.socket.enabled"
+SOCKETS_FOLDER = "spark.python.unix.domain.socket.dir"
+#: The longest name of such a folder that Spark takes.
+SOCKETS_FOLDER_BYTES = 61
 
 #: Where a driver of ours listens unless SPARK_LOCAL_IP says otherwise.
 LOOPBACK = "127.0.0.1"
@@ -207,6 +217,36 @@ def submitted() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
+def socket_settings(local: bool, given: Mapping[str, str]) -> dict[str, str]:
+    """Let Python and the JVM speak by sockets that are files, if nobody else can connect to them.
+
+    They ask for no password, and what comes is unpickled. TCP, the other way, asks for one.
+    """
+    if SOCKETS_ENABLED in given or SOCKETS_FOLDER in given:
+        return {}
+    allowed = {SOCKETS_ENABLED: "true"}
+    if not local:
+        # One folder's name would have to do for all machines. Without one, sockets are as open as
+        # the umask lets them be; the daemon on each machine sees to its own.
+        return allowed if umask() & 0o022 == 0o022 else {SOCKETS_ENABLED: "false"}
+    folder = str(_sockets())
+    if len(folder) <= SOCKETS_FOLDER_BYTES:
+        return allowed | {SOCKETS_FOLDER: folder}
+    return {SOCKETS_ENABLED: "true" if not lets_in(Path(tempfile.gettempdir())) else "false"}
+
+
+def umask() -> int:
+    """Give the permissions that new files of this process do not get."""
+    held = os.umask(0o077)
+    os.umask(held)
+    return held
+
+
+@functools.cache
+def _sockets() -> Path:
+    return own_folder("sockets")
+
+
 def settings_for(master: str, given: Mapping[str, str]) -> dict[str, str]:
     """Give the settings of a session of ours, without those that are given already."""
     address = os.environ.get("SPARK_LOCAL_IP", LOOPBACK)
@@ -214,6 +254,7 @@ def settings_for(master: str, given: Mapping[str, str]) -> dict[str, str]:
         **OWN_SETTINGS, "spark.driver.bindAddress": address, "spark.driver.host": address,
     }  # fmt: skip
     settings = {name: value for name, value in settings.items() if name not in given}
+    settings |= socket_settings(is_local(master), given)
     if is_local(master):
         return settings
     # The daemon module is imported before Spark puts a job's own files on the path, so headrace

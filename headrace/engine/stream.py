@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import tempfile
 import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from headrace.engine.checkpoints import Checkpoint
@@ -33,7 +33,7 @@ from headrace.engine.epochs import Action, Situation, next_action
 from headrace.engine.failures import translate
 from headrace.engine.identity import describe
 from headrace.engine.launch import FRAME_PREFIX, end_stages, epoch_tasks, homes, launch_epoch
-from headrace.engine.local_state import local_folder
+from headrace.engine.leftovers import note_process
 from headrace.engine.manifests import LogRecord, Manifest, former_units, watermarks_of
 from headrace.engine.metrics import dump, load
 from headrace.engine.outputs import Handover, Outputs
@@ -52,6 +52,8 @@ from headrace.plan.scripts import ScriptStep, StepKind, script_ref
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.crash_points import Point, crash_point
+from headrace.state.local import EXECUTOR, LocalPlace, sweep_copies
+from headrace.state.private import lets_in
 from headrace.worker.entry import REPORT_CHANNEL, Epoch, ShardReport
 
 _LOG = logging.getLogger(__name__)
@@ -173,6 +175,7 @@ class Stream:
                 prefix="headrace-checkpoint-", ignore_cleanup_errors=True
             )
             place = self._own_folder.name
+            note_process(Path(place))
         if "://" not in place:
             place = os.path.abspath(place)  # Spark's own folder need not be the driver's
         facts = self._plan.facts
@@ -183,6 +186,7 @@ class Stream:
         self._checkpoint = Checkpoint.open(
             place, description.to_json(), now=WallClock().now()
         )
+        self._prepare_local()
         # Kept before the first epoch is: sinks that took it before a crash must know us again.
         self._checkpoint.files.create(WRITER, self._writer.encode())
         self._writer = self._checkpoint.files.read(WRITER).decode()
@@ -232,6 +236,24 @@ class Stream:
             fence=self._checkpoint.check_newest, fresh=not self._begun,
             remove_later=self._options.remove_later_epochs,
         )
+
+    def _local(self) -> LocalPlace:
+        """Say where the copies of the units lie, on whichever machine."""
+        assert self._checkpoint is not None
+        files = self._checkpoint.files
+        return LocalPlace(
+            state_dir=self._options.state_dir,
+            checkpoint=files.path("") if files.is_local else files.place,
+        )
+
+    def _prepare_local(self) -> None:
+        """Tidy up this machine's copies; where tasks run here, refuse a folder that is not safe."""
+        local, here = self._local(), is_local(self._place.parent.sparkContext.master)
+        if here and EXECUTOR not in self._options.state_dir:  # else only executors know its name
+            local.open("")
+        for base in local.bases():
+            if not lets_in(base):
+                sweep_copies(base, shared=bool(self._options.state_dir))
 
     def _resume(self, manifest: Manifest) -> None:
         told = manifest.sources
@@ -492,7 +514,7 @@ class Stream:
             former=self._former,
             watermarks=self._watermarks,
             files=self._checkpoint.files,
-            local=local_folder(self._options.state_dir, self._checkpoint.files.path("")),
+            local=self._local(),
             direct=self._outputs.folders(attempt),
             next_driver=self._checkpoint.next_driver,
             bundle_seconds=self._options.bundle_seconds,
@@ -674,6 +696,5 @@ class Stream:
             _LOG.debug("the homes of the shards could not be forgotten: %s", error)
         if self._own_folder is not None:
             if self._checkpoint is not None:  # stores of a checkpoint that ends are of no use
-                stores = local_folder(self._options.state_dir, self._checkpoint.files.path(""))
-                shutil.rmtree(stores, ignore_errors=True)
+                self._local().remove()
             self._own_folder.cleanup()

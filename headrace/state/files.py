@@ -13,6 +13,8 @@ from pathlib import Path
 
 from pyarrow import fs
 
+from headrace.state.private import make_below, open_unshared
+
 #: Names of files that are still being written begin so; readers skip them.
 UNFINISHED = ".writing-"
 
@@ -103,7 +105,10 @@ class Files:
     def _unfinished(self, name: str) -> str:
         folder, _, base = name.rpartition("/")
         if folder not in self._made:
-            self._system.create_dir(self.path(folder), recursive=True)
+            if self.is_local:
+                make_below(Path(self.path(folder)))
+            else:
+                self._system.create_dir(self.path(folder), recursive=True)
             self._made.add(folder)
         return self.path(f"{folder}/{UNFINISHED}{uuid.uuid4().hex}-{base}" if folder else
                          f"{UNFINISHED}{uuid.uuid4().hex}-{base}")
@@ -113,7 +118,7 @@ class Files:
             with self._system.open_output_stream(path, compression=None) as stream:
                 stream.write(data)
             return
-        with open(path, "wb") as stream:
+        with open(path, "wb", opener=open_unshared) as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

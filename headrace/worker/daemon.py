@@ -9,8 +9,21 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import os
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+from headrace.state.private import lets_in
+
+#: Where Spark tells its daemon to put the socket; not set where they speak by TCP.
+SOCKETS = "PYTHON_WORKER_FACTORY_SOCK_DIR"
+#: What Spark appends to it: a slash, a dot, a UUID and `.sock`.
+SOCKET_NAME_BYTES = 43
+#: What every system takes.
+SOCKET_PATH_BYTES = 103
 
 
 def preload() -> None:
@@ -35,9 +48,32 @@ def leaving_quietly(worker: Callable[..., Any]) -> Callable[..., Any]:
     return work
 
 
+def private_sockets() -> str:
+    """Let the daemon listen where only this user can enter; give the folder made for it, if any.
+
+    Whoever can write to its socket can have a function run, and is asked for no password. Spark
+    makes it in the folder for temporary files, as open as the umask lets it.
+    """
+    given = os.environ.get(SOCKETS, "")
+    if not given or not lets_in(Path(given)):
+        return ""
+    made = tempfile.mkdtemp(prefix="headrace-", dir=given)
+    if len(made) + SOCKET_NAME_BYTES > SOCKET_PATH_BYTES:
+        os.rmdir(made)
+        return ""
+    os.environ[SOCKETS] = made
+    return made
+
+
 if __name__ == "__main__":
     preload()
     # By name: this room never imports pyspark, but here it stands in for one of its modules.
     daemon: Any = importlib.import_module("pyspark.daemon")
     daemon.worker = leaving_quietly(daemon.worker)
-    daemon.manager()
+    folder = private_sockets()
+    try:
+        daemon.manager()
+    finally:
+        if folder:
+            with suppress(OSError):  # the workers pass here too, while the daemon still listens
+                os.rmdir(folder)

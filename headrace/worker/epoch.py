@@ -10,6 +10,7 @@ from typing import Any
 from headrace.plan.clocks import SourceClock
 from headrace.state.chain import Chain
 from headrace.state.files import Files
+from headrace.state.local import LocalPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Epoch:
     watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard): in and out, last epoch
     files: Files  # the checkpoint folder
     next_driver: str  # the file in it that tells of a newer driver
-    local: str  # where stores are kept on this machine
+    local: LocalPlace  # where stores are kept, on whichever machine
     direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
     bundle_seconds: float  # how long a splittable DoFn may run before it is split
 

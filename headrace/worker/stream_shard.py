@@ -15,7 +15,6 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -279,7 +278,7 @@ class StreamShard(ShardRun):
         if self._keeps_state:
             unit = f"{here}-{shard}"
             former = epoch.former.get(here, ()) if unit not in epoch.chains else ()
-            local = Path(epoch.local.replace("{executor}", _executor()))
+            local = epoch.local.open(_executor())
             try:
                 self._unit = open_unit(
                     local, epoch.files, unit, epoch.chains.get(unit, Chain()),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.session import check_session, find_place, java_home
+from headrace.engine.session import (
+    SOCKETS_ENABLED,
+    SOCKETS_FOLDER,
+    check_session,
+    find_place,
+    java_home,
+    socket_settings,
+)
 from headrace.errors import SessionError
 from tests.spark_session import shared_session
 
@@ -101,6 +110,49 @@ def test_a_spark_that_has_it_is_taken_without_advice(version: str) -> None:
 def test_workers_that_are_not_used_again_are_advised_against() -> None:
     (advice,) = check_session(session("4.3.0", **{"spark.python.worker.reuse": "false"}))
     assert advice.startswith("spark.python.worker.reuse is false")
+
+
+def test_sockets_of_a_local_session_lie_where_nobody_else_can_enter() -> None:
+    told = socket_settings(True, {})
+    assert told[SOCKETS_ENABLED] == "true"
+    assert stat.S_IMODE(os.stat(told[SOCKETS_FOLDER]).st_mode) == 0o700
+
+
+@pytest.mark.parametrize(("mask", "files"), [(0o022, "true"), (0o077, "true"), (0o002, "false")])
+def test_on_a_cluster_sockets_are_files_only_if_the_umask_closes_them(
+    mask: int, files: str
+) -> None:
+    before = os.umask(mask)
+    try:
+        assert socket_settings(False, {}) == {SOCKETS_ENABLED: files}
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("given", [{SOCKETS_ENABLED: "false"}, {SOCKETS_FOLDER: "/run/mine"}])
+def test_what_was_submitted_about_sockets_is_left_alone(given: dict[str, str]) -> None:
+    assert socket_settings(True, given) == {}
+
+
+def test_a_temporary_folder_with_a_long_name_is_used_only_if_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 60)
+    long.mkdir(mode=0o700)
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    monkeypatch.setattr("headrace.engine.session._sockets", lambda: long / "headrace-sockets-1")
+    assert socket_settings(True, {}) == {SOCKETS_ENABLED: "true"}
+    long.chmod(0o755)
+    assert socket_settings(True, {}) == {SOCKETS_ENABLED: "false"}
+
+
+@pytest.mark.spark
+def test_the_sockets_of_the_running_session_are_there() -> None:
+    session = shared_session()
+    folder = Path(session.sparkContext.getConf().get(SOCKETS_FOLDER))
+    assert session.sparkContext.parallelize([1, 2], 2).sum() == 3
+    assert len(list(folder.glob(".*.sock"))) >= 2  # the accumulators' and the daemon's
 
 
 @pytest.mark.spark

@@ -1,0 +1,143 @@
+"""Signals that ask to end, while a run is waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.signals import ENDING, ToldToEndError, told_to_end
+from tests.streaming.harness import until
+
+
+def wait_for_a_signal() -> None:
+    """What a run does: wait without end."""
+    threading.Event().wait(20)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_is_raised_in_the_block_and_means_what_it_did_behind_it(number: int) -> None:
+    before = signal.getsignal(number)
+    assert before is signal.SIG_DFL
+    with pytest.raises(ToldToEndError, match=signal.Signals(number).name), told_to_end():
+        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        wait_for_a_signal()
+    assert [signal.getsignal(each) for each in ENDING] == [signal.SIG_DFL, signal.SIG_DFL]
+
+
+def test_handlers_of_the_program_and_ignored_signals_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[int] = []
+
+    def own(number: int, frame: object) -> None:
+        del frame
+        heard.append(number)
+
+    try:
+        signal.signal(signal.SIGTERM, own)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+        with told_to_end():
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(0.01)
+        assert heard == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGTERM) is own
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        for number in ENDING:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def test_another_thread_changes_nothing() -> None:
+    found: list[object] = []
+
+    def look() -> None:
+        with told_to_end():
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [signal.SIG_DFL]
+
+
+OBEYS = """
+import os, signal, sys, threading
+from headrace.engine.signals import ToldToEndError, told_to_end
+try:
+    with told_to_end():
+        os.kill(os.getpid(), signal.SIGTERM)
+        threading.Event().wait(20)
+except ToldToEndError as told:
+    print("tidy", flush=True)
+    if sys.argv[1] == "twice":
+        os.kill(os.getpid(), signal.SIGTERM)
+        print("still here", flush=True)
+    told.obey()
+"""
+
+
+@pytest.mark.parametrize("how", ["once", "twice"])
+def test_the_process_ends_by_the_signal_and_a_second_one_ends_it_at_once(how: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OBEYS, how], stdout=subprocess.PIPE, text=True, check=False,
+        timeout=30, env={**os.environ, "PYTHONPATH": os.getcwd()},
+    )
+    assert (done.stdout, done.returncode) == ("tidy\n", -signal.SIGTERM)
+
+
+ENDLESS = textwrap.dedent(
+    """
+    import sys
+
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.transforms import window
+
+    from headrace.io import ReadFromSpark
+    from headrace.runner import SparkRunner, start_session
+
+    spark = start_session("local[1]")
+    frame = spark.readStream.format("rate").option("rowsPerSecond", 50).load()
+    options = PipelineOptions(["--shards=1", "--progress=off"])
+    p = beam.Pipeline(runner=SparkRunner(spark=spark), options=options)
+    (
+        p
+        | ReadFromSpark(frame, timestamp="timestamp")
+        | beam.Map(lambda row: ("k", row.value)).with_output_types(tuple[str, int])
+        | beam.WindowInto(window.FixedWindows(10_000_000))
+        | beam.CombinePerKey(sum)
+    )
+    p.run().wait_until_finish()
+    """
+)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300, func_only=True)
+def test_a_run_that_is_told_to_end_says_what_is_kept_and_leaves_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.getcwd(), "TMPDIR": str(tmp_path)},
+    )
+    made = "headrace-checkpoint-*/manifests/*"
+    try:
+        until(lambda: bool(list(tmp_path.glob(made))) or process.poll() is not None, 240)
+        assert list(tmp_path.rglob("data.mdb")) != []
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGTERM
+    assert "SIGTERM: stopped after epoch" in errors
+    assert "without --checkpoint, no state is kept" in errors
+    assert list(tmp_path.rglob("*.mdb")) == []
+    # Only the folder of this user and this boot stay, for the next run.
+    assert [path.name for path in tmp_path.glob("headrace-*")] == [f"headrace-state-{os.geteuid()}"]
