@@ -26,6 +26,7 @@ from apache_beam.utils.timestamp import Timestamp
 from headrace.errors import ColumnTypeError, TransportError
 from headrace.worker.batches import Columns, Meta
 from headrace.worker.frames import MAX_TS, MIN_TS, PayloadKind, Rank, SuperTuple
+from headrace.worker.weights import WAITING_BYTES, weight
 
 #: How columns beside a row's own begin; the name of the user's column follows. `ReadFromSpark` asks
 #: Spark for them.
@@ -258,6 +259,7 @@ class ColumnWriter:
             for field in schema
         ]
         self._held: list[Any] = []  # one tuple of column values per row
+        self._held_bytes = 0  # of texts and the like among them
         self._limit = 256  # grows or shrinks to what fills `target_bytes`
         self._seq = 0
 
@@ -276,7 +278,8 @@ class ColumnWriter:
         else:
             for _ in meta.windows:
                 self._held += rows
-        if len(self._held) >= self._limit:
+        self._held_bytes += weight(rows)
+        if len(self._held) >= self._limit or self._held_bytes >= WAITING_BYTES:
             self._ship_held()
 
     def flush(self) -> None:
@@ -284,8 +287,10 @@ class ColumnWriter:
         self._ship_held()
 
     def _ship_held(self) -> None:
+        heavy, self._held_bytes = self._held_bytes >= WAITING_BYTES, 0
         while self._held:
-            held, self._held = self._held[: self._limit], self._held[self._limit :]
+            size = _light_head(self._held) if heavy else self._limit
+            held, self._held = self._held[:size], self._held[size:]
             self._ship(held)
 
     def _ship(self, held: list[Any]) -> None:
@@ -323,6 +328,16 @@ class ColumnWriter:
             _refuse(self._name, field.name, str(error))
         _check_nulls(self._name, field.name, field, array)
         return array
+
+
+def _light_head(rows: list[Any]) -> int:
+    """Give how many of the first rows fit into what may wait; at least one."""
+    total = 0
+    for count, row in enumerate(rows):
+        total += weight(row)
+        if total > WAITING_BYTES:
+            return max(1, count)
+    return len(rows)
 
 
 class Getters(dict[type, Callable[[Any], Any]]):

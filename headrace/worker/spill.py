@@ -26,6 +26,8 @@ _HEAD_SUM = struct.Struct("<I")  # checksum of the four and the name: a damaged 
 
 #: Values per chunk: one chunk is decoded at a time, so this bounds memory while iterating.
 CHUNK_VALUES = 4_096
+#: A chunk ends here too, or after one value that is larger.
+CHUNK_BYTES = 4 << 20
 
 
 class RunFile:
