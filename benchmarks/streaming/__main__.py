@@ -14,7 +14,7 @@ from benchmarks.commands import get_ready, number, say, today
 from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.figures import Outcome, exit_code
 
-CASES = ("epoch", "throughput", "sliding", "restore", "pending")
+CASES = ("epoch", "throughput", "sliding", "restore", "pending", "hotkey", "windows")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,6 +34,10 @@ def parser() -> argparse.ArgumentParser:
                       help="restore: keys of state. Default: 1M")
     made.add_argument("--scale", type=float, default=1.0, metavar="X",
                       help="pending: share of 100 K, 300 K and 1 M elements. Default: 1")
+    made.add_argument("--elements", type=number, default=5_000_000, metavar="N",
+                      help="hotkey: elements, half of them with one key. Default: 5M")
+    made.add_argument("--windows", type=number, default=1_000_000, metavar="N",
+                      help="windows: how many are open at once. Default: 1M")
     made.add_argument("--cores", type=number, default=2, metavar="N",
                       help="Spark's cores and headrace's shards. Default: 2")
     made.add_argument("--save", action="store_true",
@@ -77,7 +81,15 @@ def _measure_all(args: argparse.Namespace, cases: Sequence[str]) -> list[Outcome
 
 
 def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], Outcome]]:
-    from benchmarks.streaming import epoch, pending, restore, sliding, throughput
+    from benchmarks.streaming import (
+        epoch,
+        hotkey,
+        pending,
+        restore,
+        sliding,
+        throughput,
+        windows,
+    )
 
     rounds = args.rounds
     return {
@@ -86,6 +98,8 @@ def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], Outcome]]:
         "sliding": lambda bed: sliding.measure(bed, elements=args.rows, rounds=rounds),
         "restore": lambda bed: restore.measure(bed, keys=args.keys, rounds=rounds),
         "pending": lambda bed: pending.measure(bed, scale=args.scale, rounds=rounds),
+        "hotkey": lambda bed: hotkey.measure(bed, rows=args.elements, rounds=rounds),
+        "windows": lambda bed: windows.measure(bed, windows=args.windows, rounds=rounds),
     }
 
 

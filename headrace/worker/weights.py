@@ -16,6 +16,9 @@ HEAVY_BYTES = 1 << 20
 #: What may wait in one place, about.
 WAITING_BYTES = 16 << 20
 
+#: So many values of a batch stand for all of it where it is only to be judged.
+SAMPLE_VALUES = 64
+
 _TEXTS = frozenset({bytes, str, bytearray})
 _LIGHT = frozenset({int, float, bool, complex, type(None)})
 
@@ -48,9 +51,10 @@ def room_after(room: int, held: Sequence[Any], most: int) -> int:
 
     Begins small and grows, so that the first batch of large values is a small one.
     """
-    found = weight(held)
+    sample = held if len(held) <= SAMPLE_VALUES else held[:: len(held) // SAMPLE_VALUES]
+    found = weight(sample)
     grown = min(most, room * 4)
-    return grown if not found else max(1, min(grown, len(held) * WAITING_BYTES // found))
+    return grown if not found else max(1, min(grown, len(sample) * WAITING_BYTES // found))
 
 
 #: How many values are gathered before anything is known of them.

@@ -278,32 +278,28 @@ class GroupWriter:
 
         Lists are copied, as their maker may change them. A batch with a heavy element is none.
         """
-        size = weight(values)
-        if size >= HEAVY_BYTES and max(weight((value,)) for value in values) >= HEAVY_BYTES:
-            return None
-        plain = self._plain_batch(values)
-        if plain is not None:
-            self._held_bytes += size
-        return plain
-
-    def _plain_batch(self, values: list[Any]) -> Iterable[Any] | None:
         try:
             keys, found = zip(*values, strict=True)
         except ValueError:
             return None  # not pairs; the slow path says so
+        size = weight(keys) + weight(found)
+        if size >= HEAVY_BYTES and max(weight((value,)) for value in values) >= HEAVY_BYTES:
+            return None
         if not self._key_types.issuperset(map(type, keys)):
             only = set(map(type, keys)) == {tuple}
             if not only or self._key_tuple is None or not all(map(self._key_tuple, keys)):
                 return None
         kinds = set(map(type, found))
+        plain: Iterable[Any] | None = None
         if kinds <= self._value_types:
-            return values
-        if kinds == {tuple} and self._value_tuple is not None:
-            return values if all(map(self._value_tuple, found)) else None
-        if kinds == {list} and self._value_list:
+            plain = values
+        elif kinds == {tuple} and self._value_tuple is not None:
+            plain = values if all(map(self._value_tuple, found)) else None
+        elif kinds == {list} and self._value_list:
             if PLAIN.issuperset(map(type, chain.from_iterable(found))):
-                return zip(keys, map(list.copy, found), strict=True)
-        return None
+                plain = zip(keys, map(list.copy, found), strict=True)
+        self._held_bytes += size if plain is not None else 0
+        return plain
 
     def _plain(self, pair: Any) -> Any:
         """Give the pair if it may travel in bulk (lists copied, as their maker may change them)."""
