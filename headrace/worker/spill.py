@@ -132,17 +132,21 @@ class SpilledValues(observable.ObservableMixin):  # type: ignore[misc]
         super().__init__()
         self._chunks = [*chunks]  # `Chunk`, or what can be loaded like one
         self._decode = decode
+        self._length: int | None = None  # not counted yet
 
     def more(self, chunk: Any) -> None:
         """Take some more values."""
         self._chunks.append(chunk)
+        self._length = None
 
     def __iter__(self) -> Iterator[Any]:
         for chunk in self._chunks:
             yield from self._decode(chunk.load())
 
     def __len__(self) -> int:
-        return sum(chunk.values for chunk in self._chunks)
+        if self._length is None:  # `list(values)` asks too, and some chunks are read to be counted
+            self._length = sum(chunk.values for chunk in self._chunks)
+        return self._length
 
     def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
         return list, (list(self),)

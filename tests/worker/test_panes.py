@@ -274,7 +274,7 @@ def test_a_group_that_is_too_large_for_the_memory_is_read_row_by_row(
     assert seen == {
         "hot": [list(range(201))] * 2 + [201, False], "cold": [list(range(21))] * 2 + [21, True]
     }
-    assert stream.store.gets - gets == 3 * 20  # the rows of one key, three times
+    assert stream.store.gets - gets == 3 * 20  # the rows of one key: to count, and read twice
     stream.grouper.flush()
     assert {kind_of(row) for row in stream.store.rows} <= {Kind.META}
 
