@@ -50,8 +50,8 @@ def translate(error: BaseException) -> BaseException:
         return absent
     if _NO_MEMORY in text:
         small = WorkerLostError(
-            "Spark's JVM ran out of memory. An element is copied a few times there: allow ten times "
-            "the size of the largest one, in spark.driver.memory (local mode) or "
+            "Spark's JVM ran out of memory. An element is copied a few times there: allow ten "
+            "times the size of the largest one, in spark.driver.memory (local mode) or "
             "spark.executor.memory, before the session starts; or let large data stay in files and "
             "their names travel. Spark said: " + text[:2000]
         )
