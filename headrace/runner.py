@@ -144,6 +144,12 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "written anew. Default: such a start is refused.",
         )
         parser.add_argument(
+            "--max_retries", type=_whole, default=0,
+            help="Streaming: how often an epoch is run again after an exception of your code or of "
+            "a sink, with growing pauses; it starts from the state before it, so nothing is "
+            "doubled. Default: 0, an exception ends the run. Lost workers are retried anyway.",
+        )
+        parser.add_argument(
             "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
             help="How progress is shown: a bar in a terminal, plain lines elsewhere, or not at "
             "all. Default: auto.",
@@ -171,6 +177,9 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         known = options.view_as(HeadraceOptions)
         if known.max_bundle_elements < 0:
             msg = f"--max_bundle_elements={known.max_bundle_elements}: must be 0 or more"
+            raise OptionError(msg)
+        if known.max_retries < 0:
+            msg = f"--max_retries={known.max_retries}: must be 0 or more"
             raise OptionError(msg)
         pipeline.visit(
             group_by_key_input_visitor(
@@ -234,6 +243,7 @@ def _stream_options(known: Any) -> StreamOptions:
         available_now=known.available_now,
         bundle_seconds=known.max_bundle_seconds,
         remove_later_epochs=known.remove_later_epochs,
+        max_retries=known.max_retries,
     )
 
 

@@ -18,6 +18,7 @@ from headrace.worker.entry import MARK
 
 _MARKED = re.compile(re.escape(MARK) + r"([A-Za-z0-9+/=]+)")
 _NO_HEADRACE = "ModuleNotFoundError: No module named 'headrace"
+_NO_MEMORY = "java.lang.OutOfMemoryError"
 _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly", "crashed", "exitcode")
 
 
@@ -47,6 +48,15 @@ def translate(error: BaseException) -> BaseException:
         )
         absent.__cause__ = error
         return absent
+    if _NO_MEMORY in text:
+        small = WorkerLostError(
+            "Spark's JVM ran out of memory. An element is copied a few times there: allow ten "
+            "times the size of the largest one, in spark.driver.memory (local mode) or "
+            "spark.executor.memory, before the session starts; or let large data stay in files and "
+            "their names travel. Spark said: " + text[:2000]
+        )
+        small.__cause__ = error
+        return small
     if any(sign in text for sign in _LOST):
         lost = WorkerLostError(
             "a Python worker died and Spark gave the task up. Usual causes: out of memory (lower "

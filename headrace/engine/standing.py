@@ -19,6 +19,7 @@ class StreamOptions:
     available_now: bool = False
     bundle_seconds: float = 1.0
     remove_later_epochs: bool = False  # what a sink holds of epochs that the checkpoint lacks goes
+    max_retries: int = 0  # of an epoch, after an exception that is not headrace's own
 
 
 @dataclass(kw_only=True)
@@ -28,6 +29,8 @@ class Standing:
     epoch: int = -1
     epoch_seconds: float = 0.0
     elements_late: int = 0
+    rows_untimed: int = 0  # left out by `bad_times="drop"`, since the start
+    retries: int = 0  # epochs that were run again since the start, each time counted
     pushed_back: int = 0
     state_rows: int = 0  # these two as the last epoch found them, before what it wrote itself
     state_bytes: int = 0

@@ -40,10 +40,12 @@ from headrace.engine.outputs import Handover, Outputs
 from headrace.engine.probe import is_local
 from headrace.engine.queries import ENDING, EndingError, Queries
 from headrace.engine.reports import Infos, check_complete, gather
+from headrace.engine.retries import Tries
 from headrace.engine.session import Place, own_query, shares_disk
 from headrace.engine.spark_log import problems as log_problems
 from headrace.engine.spark_log import recorded
 from headrace.engine.standing import Standing, StreamOptions, by_step
+from headrace.engine.traces import forget_traces, where_lost
 from headrace.errors import CheckpointError, PlanError, WorkerLostError
 from headrace.io.frames import Frames
 from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
@@ -60,12 +62,14 @@ _LOG = logging.getLogger(__name__)
 
 #: The file of a checkpoint that names the run for its sinks.
 WRITER = "writer"
-#: How often an epoch is tried when a worker was lost in the middle of it.
-TRIES = 3
+#: Where tasks write down what they are about, after a worker was lost; see `traces`.
+TRACES = "traces"
 #: Attempts that workers are told of as confirmed; callbacks older than that are forgotten.
 CONFIRMED = 64
 #: The loop looks around at least so often; a told stop must not wait longer.
 LOOK_SECONDS = 0.2
+#: A watermark further ahead of the clock than a day is told of.
+FAR_AHEAD = 86_400_000_000
 
 
 class Stream:
@@ -458,22 +462,46 @@ class Stream:
         batch_id: int | None = None,
     ) -> None:
         with self._lock:
-            for left in reversed(range(TRIES)):
+            tries = Tries(self._options.max_retries)
+            while True:
+                traces = self._traces() if tries.lost else ""
                 try:
                     self._try(
                         first=first, frame=frame, source=source, ending=ending,
                         arrivals=arrivals, whole=whole or first, drain=drain or self._drained,
-                        batch_id=batch_id,
+                        batch_id=batch_id, traces=traces,
                     )
                     return
-                except WorkerLostError:
-                    crash_point(Point.WORKER_LOST, self._number())
-                    if not left or self._told_to_stop:
+                except Exception as error:
+                    if isinstance(error, WorkerLostError):
+                        crash_point(Point.WORKER_LOST, self._number())
+                    pause = tries.pause_after(error)
+                    if self._told_to_stop:
                         raise
-                    _LOG.warning(
-                        "a worker was lost in epoch %s; it is run again", self._number(),
-                        exc_info=True,
-                    )
+                    if pause is None:
+                        raise tries.given_up(
+                            self._number(), error, where_lost(traces, str(error))
+                        ) from error.__cause__
+                    self._count_retry(error, tries, pause)
+                finally:
+                    forget_traces(traces)
+
+    def _traces(self) -> str:
+        """Give a folder that the tasks' machines share with this one; empty if there is none."""
+        assert self._checkpoint is not None
+        files = self._checkpoint.files
+        return str(files.path(TRACES)) if files.is_local else ""
+
+    def _count_retry(self, error: Exception, tries: Tries, pause: float) -> None:
+        self.standing = replace(self.standing, retries=self.standing.retries + 1)
+        _LOG.warning(
+            "epoch %s failed and is run again in %.1f s (%s lost workers, %s exceptions of "
+            "--max_retries=%s so far): %s", self._number(), pause, tries.lost, tries.failed,
+            tries.max_retries, error, exc_info=error,
+        )
+        self._wake.clear()
+        if pause and not self._told_to_stop:
+            self._wake.wait(pause)
 
     def _number(self) -> int:
         assert self._checkpoint is not None
@@ -481,7 +509,7 @@ class Stream:
 
     def _try(
         self, *, first: bool, frame: Any, source: str, ending: bool, arrivals: tuple[Any, ...],
-        whole: bool, drain: bool, batch_id: int | None,
+        whole: bool, drain: bool, batch_id: int | None, traces: str,
     ) -> None:
         assert self._checkpoint is not None
         newest = self._checkpoint.newest
@@ -518,6 +546,7 @@ class Stream:
             direct=self._outputs.folders(attempt),
             next_driver=self._checkpoint.next_driver,
             bundle_seconds=self._options.bundle_seconds,
+            traces=traces,
         )
         session = self._place.session if frame is None else frame.sparkSession
         context = self._place.parent.sparkContext
@@ -615,6 +644,7 @@ class Stream:
             )
             raise CheckpointError(msg) from error
         crash_point(Point.AFTER_MANIFEST, epoch.number, epoch.attempt)
+        self._warn_of_time(clocks, epoch.now)
         self._begun = True
         self._clocks, self._read, self._batches, self._logs = clocks, read, batches, logs
         self._watermarks, self._wakeup = watermarks, wakeup
@@ -629,6 +659,7 @@ class Stream:
             epoch=epoch.number,
             epoch_seconds=(WallClock().now() - started) / 1e6,
             elements_late=self.standing.elements_late + sum(r.dropped for r in reports),
+            rows_untimed=self.standing.rows_untimed + sum(r.untimed for r in reports),
             pushed_back=sum(r.pushed_back for r in reports),
             state_rows=sum(r.rows for r in held),
             state_bytes=sum(r.held_bytes for r in held),
@@ -638,6 +669,20 @@ class Stream:
             monitoring_infos=infos,
         )
         self.on_epoch(self.standing)
+
+    def _warn_of_time(self, clocks: Mapping[str, SourceClock], now: int) -> None:
+        """Say once, if a source's watermark has run away from the wall clock."""
+        if isinstance(self._clock, ScriptClock):
+            return
+        for name, clock in clocks.items():
+            if not clock.ended and clock.watermark(now) > now + FAR_AHEAD > self._clocks[
+                name
+            ].watermark(now):
+                _LOG.warning(
+                    "%s: a row's event time has moved the watermark more than a day ahead of the "
+                    "clock; rows of today are late from now on. Give the watermark policy a limit: "
+                    "BoundedOutOfOrderness(..., max_ahead=seconds)", name,
+                )
 
     def _sources(
         self,

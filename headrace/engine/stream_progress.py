@@ -40,6 +40,10 @@ def line(plan: Plan, standing: Standing, seconds: float) -> str:
         parts.append(f"{standing.pushed_back:,} wait for side inputs")
     if standing.elements_late:
         parts.append(f"{standing.elements_late:,} too late")
+    if standing.rows_untimed:
+        parts.append(f"{standing.rows_untimed:,} without a time")
+    if standing.retries:
+        parts.append(f"{standing.retries:,} retries")
     return f"headrace: {plan.name}: {'; '.join(parts)}; {seconds:.0f} s"
 
 

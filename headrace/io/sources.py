@@ -26,12 +26,17 @@ READ_URN = "headrace:read_from_spark:v1"
 #: How the columns beside the row's own begin; the name of the user's column follows. No column of a
 #: row begins with an underscore, so they cannot be mistaken. The worker knows them too.
 TIME_COLUMN = "__headrace_time:"
+TIME_OR_DROP_COLUMN = "__headrace_time_or_drop:"  # the same; a row without a time is left out
 PARTITION_COLUMN = "__headrace_partition:"
 
 #: Seconds that still fit into Beam's time range, which ends in the year 294,247.
 _MAX_SECONDS = 9_223_372_036_854
 
 _DAY_MICROS = 86_400_000_000
+_MAX_DAYS = _MAX_SECONDS // 86_400
+
+#: What may become of a row without an event time, and the column that says so to the workers.
+_BAD_TIMES = {"fail": TIME_COLUMN, "drop": TIME_OR_DROP_COLUMN}
 
 #: Kinds of columns whose values have no text that could name a partition.
 _NO_NAMES = (spark.StructType, spark.ArrayType, spark.MapType, spark.BinaryType, spark.VariantType)
@@ -68,6 +73,9 @@ class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
             `headrace.io`, or seconds; not at all if not given. A bounded frame does not use it.
         partition: the column that says from which of the source's own partitions a row is. The
             watermark is then the least one of all partitions. It need not be among `columns`.
+        bad_times: what becomes of a row whose event time is missing or outside Beam's range:
+            "fail" (the pipeline fails, and names the column and the step) or "drop" (the row is
+            left out and counted).
     """
 
     def __init__(
@@ -78,10 +86,19 @@ class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
         timestamp: str | None = None,
         watermark: Policy | float | None = None,
         partition: str | None = None,
+        bad_times: str = "fail",
     ) -> None:
         super().__init__()
-        if timestamp is None and (watermark is not None or partition is not None):
-            given = "watermark" if watermark is not None else "partition"
+        if bad_times not in _BAD_TIMES:
+            known = " or ".join(map(repr, _BAD_TIMES))
+            msg = f"ReadFromSpark: bad_times={bad_times!r} is not known; give {known}"
+            raise OptionError(msg)
+        needs = {
+            "watermark": watermark is not None, "partition": partition is not None,
+            "bad_times": bad_times != "fail",
+        }  # fmt: skip
+        if timestamp is None and any(needs.values()):
+            given = next(name for name, is_given in needs.items() if is_given)
             msg = f"ReadFromSpark: {given} says nothing without timestamp, the event time's column"
             raise OptionError(msg)
         wanted = list(columns or ()) + [n for n in (timestamp, partition) if n is not None]
@@ -100,7 +117,7 @@ class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
         beside = []
         if timestamp is not None:
             made = _micros_of(timestamp, frame.schema[timestamp].dataType)
-            beside.append(f"{made} AS {_quoted(TIME_COLUMN + timestamp)}")
+            beside.append(f"{made} AS {_quoted(_BAD_TIMES[bad_times] + timestamp)}")
         if partition is not None:
             made = _name_of(partition, frame.schema[partition].dataType)
             beside.append(f"{made} AS {_quoted(PARTITION_COLUMN + partition)}")
@@ -153,10 +170,14 @@ def _micros_of(name: str, kind: spark.DataType) -> str:
     """Give the expression for the event time; its value is missing where there is no such time."""
     column = _quoted(name)
     if isinstance(kind, spark.TimestampType):
-        return f"unix_micros({column})"
+        most = _MAX_SECONDS * 1_000_000
+        made = f"unix_micros({column})"
+        return f"CASE WHEN {made} BETWEEN -{most}L AND {most}L THEN {made} END"
     if isinstance(kind, spark.DateType):
         # Not by way of a timestamp: that would be midnight in the session's time zone.
-        return f"unix_date({column}) * {_DAY_MICROS}L"
+        made = f"unix_date({column})"
+        within = f"CASE WHEN {made} BETWEEN -{_MAX_DAYS} AND {_MAX_DAYS} THEN"
+        return f"{within} {made} * {_DAY_MICROS}L END"
     within = f"CASE WHEN {column} BETWEEN -{_MAX_SECONDS} AND {_MAX_SECONDS} THEN"
     if isinstance(kind, spark.IntegralType):
         return f"{within} CAST({column} AS bigint) * 1000000L END"

@@ -7,6 +7,7 @@ a channel that leaves the plan. Knows Beam's schemas and Arrow's types, nothing 
 from __future__ import annotations
 
 import datetime
+import logging
 import numbers
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -26,10 +27,14 @@ from apache_beam.utils.timestamp import Timestamp
 from headrace.errors import ColumnTypeError, TransportError
 from headrace.worker.batches import Columns, Meta
 from headrace.worker.frames import MAX_TS, MIN_TS, PayloadKind, Rank, SuperTuple
+from headrace.worker.weights import WAITING_BYTES, weight
+
+_LOG = logging.getLogger(__name__)
 
 #: How columns beside a row's own begin; the name of the user's column follows. `ReadFromSpark` asks
 #: Spark for them.
 TIME_COLUMN = "__headrace_time:"
+TIME_OR_DROP_COLUMN = "__headrace_time_or_drop:"
 PARTITION_COLUMN = "__headrace_partition:"
 #: The partition of all rows of a source that has none of its own, and that of rows which should
 #: name one and do not.
@@ -57,13 +62,19 @@ class RowReader:
         windowed_coder: the coder of the channel that the rows enter by.
         now: the time of rows that bring none; Beam's least if not given.
         ceiling: rows of a later time count for nothing in `highs`.
+        step: the name of the read, for messages.
     """
 
     #: Rows begin in the global window, with Beam's least timestamp.
     meta = GlobalWindows.windowed_value(None)
 
     def __init__(
-        self, windowed_coder: Any, *, now: int | None = None, ceiling: int | None = None
+        self,
+        windowed_coder: Any,
+        *,
+        now: int | None = None,
+        ceiling: int | None = None,
+        step: str = "ReadFromSpark",
     ) -> None:
         coder = windowed_coder.wrapped_value_coder
         while isinstance(coder, LengthPrefixCoder):
@@ -76,6 +87,8 @@ class RowReader:
         if now is not None:
             self.meta = GlobalWindows.windowed_value(None, Timestamp(micros=now))
         self._ceiling = ceiling
+        self._step = step
+        self.dropped = 0  # rows that were left out, as they had no time
         self.highs: dict[str, int] = {}  # the greatest time read so far, for each partition
 
     def read(self, batch: pa.RecordBatch, most: int) -> Iterator[list[Any]]:
@@ -89,6 +102,7 @@ class RowReader:
         Raises:
             ColumnTypeError: a row has no event time.
         """
+        batch = self._with_times(batch)
         own, size = batch.columns[: self._width], batch.num_rows
         times = self._times(batch) if size else None
         for start in range(0, size, most):
@@ -104,15 +118,30 @@ class RowReader:
                     [self.meta.pane_info] * count,
                 )
 
+    def _with_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Leave rows without a time out, if that was asked for."""
+        for place in range(self._width, batch.num_columns):
+            times = batch.column(place)
+            name = batch.schema.field(place).name
+            if name.startswith(TIME_OR_DROP_COLUMN) and times.null_count:
+                if not self.dropped:
+                    _LOG.warning(
+                        "%s: rows are left out, as column %r has no time for them", self._step,
+                        name.removeprefix(TIME_OR_DROP_COLUMN),
+                    )
+                self.dropped += times.null_count
+                return batch.filter(times.is_valid())
+        return batch
+
     def _times(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Find the event times, and note how far they have come."""
         times = partitions = None
         for place in range(self._width, batch.num_columns):
             name = batch.schema.field(place).name
-            if name.startswith(TIME_COLUMN):
+            if name.startswith((TIME_COLUMN, TIME_OR_DROP_COLUMN)):
                 times = batch.column(place)
                 if times.null_count:
-                    _refuse_time(name.removeprefix(TIME_COLUMN))
+                    _refuse_time(self._step, name.removeprefix(TIME_COLUMN))
             elif name.startswith(PARTITION_COLUMN):
                 partitions = batch.column(place)
         if times is None:
@@ -128,10 +157,11 @@ class RowReader:
         return times
 
 
-def _refuse_time(column: str) -> NoReturn:
+def _refuse_time(step: str, column: str) -> NoReturn:
     msg = (
-        f"ReadFromSpark: column {column!r} gives the rows their event time, and in one of them it "
-        "has no value, or one that is no time; leave such rows out with df.where(...)"
+        f"{step}: column {column!r} gives the rows their event time, and in one of them it has no "
+        "value, or one that is no time; leave such rows out with ReadFromSpark(..., "
+        "bad_times='drop'), or with df.where(...) and read them apart"
     )
     raise ColumnTypeError(msg)
 
@@ -258,6 +288,7 @@ class ColumnWriter:
             for field in schema
         ]
         self._held: list[Any] = []  # one tuple of column values per row
+        self._held_bytes = 0  # of texts and the like among them
         self._limit = 256  # grows or shrinks to what fills `target_bytes`
         self._seq = 0
 
@@ -276,7 +307,8 @@ class ColumnWriter:
         else:
             for _ in meta.windows:
                 self._held += rows
-        if len(self._held) >= self._limit:
+        self._held_bytes += weight(rows)
+        if len(self._held) >= self._limit or self._held_bytes >= WAITING_BYTES:
             self._ship_held()
 
     def flush(self) -> None:
@@ -284,8 +316,10 @@ class ColumnWriter:
         self._ship_held()
 
     def _ship_held(self) -> None:
+        heavy, self._held_bytes = self._held_bytes >= WAITING_BYTES, 0
         while self._held:
-            held, self._held = self._held[: self._limit], self._held[self._limit :]
+            size = _light_head(self._held) if heavy else self._limit
+            held, self._held = self._held[:size], self._held[size:]
             self._ship(held)
 
     def _ship(self, held: list[Any]) -> None:
@@ -323,6 +357,16 @@ class ColumnWriter:
             _refuse(self._name, field.name, str(error))
         _check_nulls(self._name, field.name, field, array)
         return array
+
+
+def _light_head(rows: list[Any]) -> int:
+    """Give how many of the first rows fit into what may wait; at least one."""
+    total = 0
+    for count, row in enumerate(rows):
+        total += weight(row)
+        if total > WAITING_BYTES:
+            return max(1, count)
+    return len(rows)
 
 
 class Getters(dict[type, Callable[[Any], Any]]):

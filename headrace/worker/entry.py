@@ -22,6 +22,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from headrace.errors import TransportError
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Channel, Superstep
 from headrace.worker.columns import decode
@@ -58,9 +59,12 @@ __all__ = [
 
 #: Super tuples waiting to be shipped; bounds the memory between the stages and Spark.
 QUEUE_ROWS = 64
+QUEUE_BYTES = 16 << 20
 #: Rows and bytes put into one Arrow batch.
 BATCH_ROWS = 64
 BATCH_BYTES = 4 << 20
+#: What Spark and Arrow can carry in one row, less what stands around it: sizes have 31 bits there.
+MAX_ROW_BYTES = (1 << 31) - (1 << 20)
 #: Beam's operations call one another, a few frames for each step of a fused chain.
 DEEP_RECURSION = 100_000
 DEEP_STACK_BYTES = 512 << 20  # address space; memory only where it is used
@@ -93,22 +97,41 @@ class Outbox:
 
     def __init__(self) -> None:
         self._queue: queue.Queue[SuperTuple | None] = queue.Queue(QUEUE_ROWS)
+        self._taken = threading.Event()
+        self._sent_bytes = self._taken_bytes = 0  # each is written by one thread alone
         self._closed = False
         self.failure: BaseException | None = None
 
     def send(self, row: SuperTuple | None) -> None:
         """Hand over one row; None is the end."""
+        size = 0 if row is None else len(row.payload)
+        if size > MAX_ROW_BYTES:
+            msg = (
+                f"channel {row.channel if row else ''}: an element of {size:,} bytes is too large "
+                f"to travel; the most is {MAX_ROW_BYTES:,} bytes. Cut it into parts, or keep it in "
+                "a file and let its name travel"
+            )
+            raise TransportError(msg)
         while not self._closed:
+            # One row always fits, however large.
+            waiting = self._sent_bytes - self._taken_bytes
+            if waiting and waiting + size > QUEUE_BYTES:
+                self._taken.clear()
+                if self._sent_bytes - self._taken_bytes == waiting:
+                    self._taken.wait(1.0)
+                continue
             try:
                 self._queue.put(row, timeout=1.0)
             except queue.Full:
                 continue
+            self._sent_bytes += size
             return
         raise Stopped
 
     def close(self) -> None:
         """Nobody will take more."""
         self._closed = True
+        self._taken.set()
         with suppress(queue.Empty):
             while True:
                 self._queue.get_nowait()  # wakes a sender that waits for room
@@ -126,6 +149,8 @@ class Outbox:
                     break
                 rows.append(row)
                 size += len(row.payload)
+                self._taken_bytes += len(row.payload)
+                self._taken.set()
                 if len(rows) >= BATCH_ROWS or size >= BATCH_BYTES:
                     break
                 try:

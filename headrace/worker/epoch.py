@@ -38,6 +38,7 @@ class Epoch:
     local: LocalPlace  # where stores are kept, on whichever machine
     direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
     bundle_seconds: float  # how long a splittable DoFn may run before it is split
+    traces: str = ""  # where tasks write down what they are about, one element at a time; empty: no
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ class ShardReport:
     wakeup: int | None = None  # earliest processing time at which something is due
     highs: Mapping[str, int] = field(default_factory=dict)  # of the DataFrame that was read
     dropped: int = 0  # elements that came too late
+    untimed: int = 0  # rows that were left out, as they had no event time
     pushed_back: int = 0  # elements that wait for a side input
     finalisers: int = 0  # callbacks that wait for the commit
     outputs: Mapping[int, int] = field(default_factory=dict)  # output channel -> rows

@@ -18,6 +18,8 @@ from headrace.worker.columns import ColumnWriter
 
 #: Rows of a row group: readers skip and share work by groups, so few large ones are better.
 GROUP_ROWS = 100_000
+#: And its bytes, before they are packed: rows of some kilobytes fill the memory before the count.
+GROUP_BYTES = 64 << 20
 
 
 class FileWriter(ColumnWriter):
@@ -50,7 +52,7 @@ class FileWriter(ColumnWriter):
         self._folder = folder
         self._wrote = wrote
         self._batches: list[pa.RecordBatch] = []
-        self._waiting = 0
+        self._waiting = self._waiting_bytes = 0
         self._rows = 0
         self._file: Any = None
         self._file_name = ""
@@ -70,8 +72,9 @@ class FileWriter(ColumnWriter):
         batch = self._batch(held)
         self._batches.append(batch)
         self._waiting += batch.num_rows
+        self._waiting_bytes += batch.nbytes
         self._adapt(len(held), batch.nbytes)
-        if self._waiting >= GROUP_ROWS:
+        if self._waiting >= GROUP_ROWS or self._waiting_bytes >= GROUP_BYTES:
             self._write()
 
     def _write(self) -> None:
@@ -85,7 +88,7 @@ class FileWriter(ColumnWriter):
         table = pa.Table.from_batches(self._batches, self._schema)
         self._file.write_table(table, row_group_size=table.num_rows)
         self._rows += table.num_rows
-        self._batches, self._waiting = [], 0
+        self._batches, self._waiting, self._waiting_bytes = [], 0, 0
 
 
 def _nobody(_: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from headrace.worker.batches import BATCH_VALUES
 from headrace.worker.primitives import FROZEN, all_frozen, is_frozen, plain_fields
 from headrace.worker.steps import Shape, Step
+from headrace.worker.weights import FIRST_ROOM, room_after
 
 
 class _Checked:
@@ -41,6 +42,7 @@ class Gatherer:
         self.out: list[Any] = []
         self.origin: list[int] = []
         self.odd: list[tuple[Any, int]] = []  # at most one result that cannot wait, and its input
+        self._room = FIRST_ROOM  # results that may be gathered; fewer where they are large
 
     def over(self, values: list[Any], several: bool) -> Iterator[bool]:
         """Run the function over all values; stops (True) when there is something to hand on.
@@ -53,7 +55,7 @@ class Gatherer:
             else:
                 yield from self._one_by_one(values, several)
             return
-        function, frozen, room = self._function, FROZEN, BATCH_VALUES
+        function, frozen, room = self._function, FROZEN, self._room
         out: list[Any] = []
         origin: list[int] = []
         for i, value in enumerate(values):
@@ -65,27 +67,31 @@ class Gatherer:
                 refuse_text(results)
             kind = type(results)
             if kind is range or ((kind is list or kind is tuple) and all_frozen(results)):
-                for start in range(0, len(results), room):
-                    out += results[start : start + room]
+                step = room
+                for start in range(0, len(results), step):
+                    out += results[start : start + step]
                     if several:
                         origin += [i] * (len(out) - len(origin))
                     if len(out) >= room:
                         self.out, self.origin = out, origin
                         yield True
+                        room = self._weighed(out)
                         out, origin = [], []
                 continue
             if self._trusted:
                 source = iter(results)
                 while True:
-                    part = list(islice(source, room))
+                    step = room
+                    part = list(islice(source, step))
                     out += part
                     if several:
                         origin += [i] * len(part)
                     if len(out) >= room:
                         self.out, self.origin = out, origin
                         yield True
+                        room = self._weighed(out)
                         out, origin = [], []
-                    if len(part) < room:
+                    if len(part) < step:
                         break
                 continue
             for result in results:
@@ -96,6 +102,7 @@ class Gatherer:
                     if len(out) >= room:
                         self.out, self.origin = out, origin
                         yield True
+                        room = self._weighed(out)
                         out, origin = [], []
                 else:
                     self.out, self.origin = out, origin
@@ -103,6 +110,7 @@ class Gatherer:
                     yield True
                     out, origin = [], []
         self.out, self.origin = out, origin
+        self._weighed(out)
         yield False
 
     def _one_by_one(self, values: list[Any], several: bool) -> Iterator[bool]:
@@ -110,7 +118,7 @@ class Gatherer:
 
         A value that was looked at before, and is handed on as it is, needs no second look.
         """
-        function, trusted, room = self._function, self._trusted, BATCH_VALUES
+        function, trusted, room = self._function, self._trusted, self._room
         frozen, plain = FROZEN, plain_fields
         unknown = object()
         looked_at = values is _Checked.batch
@@ -135,9 +143,17 @@ class Gatherer:
                     self.odd.append((result, i))
                 self._checked(out, origin)
                 yield True
+                room = self._weighed(out)
                 out, origin = [], []
         self._checked(out, origin)
+        self._weighed(out)
         yield False
+
+    def _weighed(self, out: list[Any]) -> int:
+        """Take note of what was handed on; give how many results may be gathered next."""
+        if out:
+            self._room = room_after(self._room, out, BATCH_VALUES)
+        return self._room
 
     def _checked(self, out: list[Any], origin: list[int]) -> None:
         self.out, self.origin = out, origin
@@ -153,8 +169,10 @@ class Gatherer:
         """Run generators one after the other, with no look at what they give."""
         source = chain.from_iterable(self._function(value) for value in values)
         while True:
-            self.out = list(islice(source, BATCH_VALUES))
-            if len(self.out) < BATCH_VALUES:
+            room = self._room
+            self.out = list(islice(source, room))
+            self._weighed(self.out)
+            if len(self.out) < room:
                 yield False
                 return
             yield True

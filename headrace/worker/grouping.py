@@ -26,7 +26,7 @@ from headrace.worker.batches import Meta
 from headrace.worker.frames import PayloadKind
 from headrace.worker.primitives import FAITHFUL, scalar_types, tuple_check
 from headrace.worker.slices import Combination, Composer, slice_of, spans_of
-from headrace.worker.spill import CHUNK_VALUES, SpilledValues, SpillRuns
+from headrace.worker.spill import CHUNK_BYTES, CHUNK_VALUES, SpilledValues, SpillRuns
 from headrace.worker.windows import Grouping
 
 #: What a small Python object costs beside its encoded bytes; used to bound memory, not to measure.
@@ -144,12 +144,7 @@ class Grouper(ABC):
         return self._key_impl.decode(key.encoded) if type(key) is Opaque else key
 
     def _encode_values(self, values: list[Any]) -> Iterator[tuple[int, bytes]]:
-        for start in range(0, len(values), CHUNK_VALUES):
-            chunk = values[start : start + CHUNK_VALUES]
-            out = create_OutputStream()
-            for value in chunk:
-                self._value_impl.encode_to_stream(value, out, True)
-            yield len(chunk), out.get()
+        return _chunks(values, self._value_impl.encode_to_stream)
 
     def _decode_values(self, data: bytes) -> Iterator[Any]:
         stream = create_InputStream(data)
@@ -179,6 +174,19 @@ class Grouper(ABC):
     @abstractmethod
     def _emit_spilled(self, push: Push) -> None:
         """Hand on the groups that were written to disk."""
+
+
+def _chunks(
+    values: list[Any], encode: Callable[[Any, Any, bool], None]
+) -> Iterator[tuple[int, bytes]]:
+    """Encode values in chunks that are small in number and in bytes; empties the list."""
+    values.reverse()  # taken from its end, so that what is written is freed at once
+    while values:
+        out, count = create_OutputStream(), 0
+        while values and count < CHUNK_VALUES and out.size() < CHUNK_BYTES:
+            encode(values.pop(), out, True)
+            count += 1
+        yield count, out.get()
 
 
 class Opaque:
@@ -417,12 +425,7 @@ class GeneralGrouper(Grouper):
             yield name, self._encode_elements(self._table.pop(name))
 
     def _encode_elements(self, elements: list[Any]) -> Iterator[tuple[int, bytes]]:
-        for start in range(0, len(elements), CHUNK_VALUES):
-            chunk = elements[start : start + CHUNK_VALUES]
-            out = create_OutputStream()
-            for element in chunk:
-                self._windowed_impl.encode_to_stream(element, out, True)
-            yield len(chunk), out.get()
+        return _chunks(elements, self._windowed_impl.encode_to_stream)
 
     def _decode_elements(self, data: bytes) -> Iterator[Any]:
         stream = create_InputStream(data)

@@ -18,10 +18,11 @@ from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
-from headrace.worker.batches import Assigned, Columns, Meta, columns, elements, pick
+from headrace.worker.batches import BATCH_VALUES, Assigned, Columns, Meta, columns, elements, pick
 from headrace.worker.gather import Gatherer, Pilot
 from headrace.worker.primitives import is_frozen
 from headrace.worker.steps import Shape, Step
+from headrace.worker.weights import FIRST_ROOM, room_after
 
 Node = Callable[[list[Any], Meta], None]
 
@@ -184,6 +185,7 @@ def step_node(step: Step, op: Any, step_name: str, edge: Edge) -> Node:
 
 def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     pilot: Pilot | None = None if edge.frozen_type else Pilot()
+    room = FIRST_ROOM
 
     def one_by_one(values: list[Any], meta: Meta, pilot: Pilot) -> tuple[int, list[Any]]:
         """Hand results on at once until the pilot is satisfied.
@@ -206,7 +208,18 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
         return len(values), []
 
     def run(values: list[Any], meta: Meta) -> None:
-        nonlocal pilot
+        # Small inputs may give large results: no more of them at once than memory is meant to hold.
+        start, size = 0, len(values)
+        while size - start > room:
+            end = start + room
+            part(values[start:end], pick(meta, list(range(start, end))))
+            start = end
+        if start:
+            values, meta = values[start:], pick(meta, list(range(start, size)))
+        part(values, meta)
+
+    def part(values: list[Any], meta: Meta) -> None:
+        nonlocal pilot, room
         out: list[Any] = []
         if pilot is not None:
             done, out = one_by_one(values, meta, pilot)
@@ -224,6 +237,7 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
             except Exception as error:  # noqa: BLE001 (raised again with the step's name)
                 augment(error, step_name)
         edge.results(out, meta)
+        room = room_after(room, out, BATCH_VALUES)
 
     return run
 

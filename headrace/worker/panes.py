@@ -14,11 +14,13 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from headrace.errors import StateError
 from headrace.plan.slices import Slices
 from headrace.state import layout
 from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.grouping import (
+    GROUPS_AT_ONCE,
     OBJECT_BYTES,
     Push,
     Span,
@@ -31,7 +33,12 @@ from headrace.worker.grouping import (
 from headrace.worker.pane_base import MAX_MICROS, MIN_MICROS, StreamGrouper, first_time, held_at
 from headrace.worker.pane_values import ValueBytes
 from headrace.worker.primitives import ShardOf
+from headrace.worker.spill import HeldChunk, SpilledValues
 from headrace.worker.windows import grouping_of
+
+#: Packed bytes of one key's values in a window that are made objects at once; of more than these
+#: one row is, the values of one epoch. Objects take some ten times as much.
+LAZY_BYTES = 8 << 20
 
 #: Makes fewer values of many that belong together, as a combiner merges its accumulators.
 Compact = Callable[[list[Any]], list[Any]]
@@ -42,7 +49,28 @@ class _Waiting(NamedTuple):
 
     span: Span
     key: Any  # as it stands in a table
-    values: list[Any]
+    values: Any  # a list, or `SpilledValues` where there are too many for the memory
+
+
+class _StoredChunk(NamedTuple):
+    """The values of one row, read when they are asked for; see `spill.Chunk`."""
+
+    store: Store
+    row: bytes
+    decode: Callable[[bytes], list[Any]]
+
+    def load(self) -> bytes:
+        """Give the packed values."""
+        data = self.store.get(self.row)
+        if data is None:
+            msg = "the values of a group were read after its pane was over; copy them to keep them"
+            raise StateError(msg)
+        return _read(self.row, data)[1]
+
+    @property
+    def values(self) -> int:
+        """How many there are."""
+        return len(self.decode(self.load()))
 
 
 class WindowTables(StreamGrouper):
@@ -74,11 +102,15 @@ class WindowTables(StreamGrouper):
         self._stage = stage
         self._memory = memory_bytes
         self._compact = compact
+        # What is combined is small, and slices are put together in memory.
+        self._lazy = LAZY_BYTES if compact is None and slices is None else sys.maxsize
         self._counter_row = layout.name(
             Kind.META, stage, layout.any_place(b"panes"), layout.part(b"panes")
         )
         self._tables: Tables = {}
         self._used = 0
+        self._spent: list[bytes] = []  # rows whose values are being handed on
+        self._loaded = 0  # packed bytes of those values
         self._watermark = MIN_MICROS
 
     def attach(self, store: Store, watermark: int, now: int = 0) -> None:
@@ -88,6 +120,7 @@ class WindowTables(StreamGrouper):
         self._intake.take()
         self._tables = {}
         self._used = 0
+        self._spent, self._loaded = [], 0
         self.dropped = 0
 
     def add(self, kind: int, count: int, payload: bytes) -> None:
@@ -110,7 +143,7 @@ class WindowTables(StreamGrouper):
             while due and due[-1][1] < end:
                 self._emit_table(due.pop(), push)
             for span, of_span in groupby(rows, key=itemgetter(0)):
-                in_batches(self._merged(span, of_span), self._intake.pane(span), push)
+                self._hand_on(self._merged(span, of_span), self._intake.pane(span), push)
         while due:
             self._emit_table(due.pop(), push)
 
@@ -163,7 +196,10 @@ class WindowTables(StreamGrouper):
         for _, key, values in rows:
             fresh = table.pop(key, None)
             if fresh is not None:
-                values += fresh
+                if isinstance(values, list):
+                    values += fresh
+                else:
+                    values.more(HeldChunk(self._values.encode(fresh), len(fresh)))
             yield real(key), values
 
     def _stored(self, start: bytes, end: bytes) -> Iterator[_Waiting]:
@@ -171,12 +207,44 @@ class WindowTables(StreamGrouper):
         delete, decode = self._store.delete, self._values.decode
         for stem, rows in groupby(self._store.scan(start, end), key=_stem):
             values: list[Any] = []
+            names: list[bytes] = []
+            encoded, size = b"", 0
             for row, data in rows:
                 encoded, packed = _read(row, data)
-                values += decode(packed)
-                delete(row)
+                size += len(packed)
+                names.append(row)
+                if size <= self._lazy:
+                    values += decode(packed)
             span = layout.moment(stem[_START]), layout.moment(stem[_END])
-            yield _Waiting(span, self._intake.table_key(encoded), values)
+            key = self._intake.table_key(encoded)
+            self._loaded += size
+            if size <= self._lazy:
+                for row in names:
+                    delete(row)
+                yield _Waiting(span, key, values)
+            else:  # read row by row, as often as user code asks; until then they stay
+                self._spent += names
+                chunks = [_StoredChunk(self._store, row, decode) for row in names]
+                yield _Waiting(span, key, SpilledValues(chunks, decode))
+
+    def _hand_on(self, groups: Iterator[Any], meta: Any, push: Push) -> None:
+        """Hand stored groups on, as many at a time as memory is meant to hold."""
+        batch: list[Any] = []
+        for group in groups:
+            batch.append(group)
+            if len(batch) >= GROUPS_AT_ONCE or self._loaded >= LAZY_BYTES:
+                push(batch, meta)
+                batch = []
+                self._forget_spent()
+        if batch:
+            push(batch, meta)
+            self._forget_spent()
+
+    def _forget_spent(self) -> None:
+        """Take away the rows of values that were handed on."""
+        for row in self._spent:
+            self._store.delete(row)
+        self._spent, self._loaded = [], 0
 
     def _named(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
         """Give for every key of every window how its rows begin, what stands before the values."""

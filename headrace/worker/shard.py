@@ -82,11 +82,15 @@ class ShardRun:
 
     def _take_frame(self, source: int, batches: Iterable[Any]) -> None:
         run, transform_id = self._readers[source]
-        reader = RowReader(self._coder(source))
+        reader = RowReader(self._coder(source), step=self._step_of(source))
         most = min(BATCH_VALUES, self._task.settings.max_bundle_elements or BATCH_VALUES)
         for batch in batches:
             for rows, meta in reader.timed(batch, most):
                 run.push(transform_id, rows, meta)
+
+    def _step_of(self, source: int) -> str:
+        """Give the name of the step that reads a DataFrame."""
+        return (self._task.channels[source].source_ref or "").partition(":")[2] or "ReadFromSpark"
 
     def _take_rows(self, rows: Iterable[SuperTuple]) -> None:
         depths, here = self._task.depths, self._task.superstep.index

@@ -11,7 +11,7 @@ import os
 import struct
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -26,6 +26,8 @@ _HEAD_SUM = struct.Struct("<I")  # checksum of the four and the name: a damaged 
 
 #: Values per chunk: one chunk is decoded at a time, so this bounds memory while iterating.
 CHUNK_VALUES = 4_096
+#: A chunk ends here too, or after one value that is larger.
+CHUNK_BYTES = 4 << 20
 
 
 class RunFile:
@@ -54,6 +56,17 @@ class Chunk(NamedTuple):
         if len(data) != self.size or crc32(data) != self.checksum:
             raise _damaged(self.offset)
         return data
+
+
+class HeldChunk(NamedTuple):
+    """Some values of one group that are in memory."""
+
+    data: bytes
+    values: int
+
+    def load(self) -> bytes:
+        """Give the bytes."""
+        return self.data
 
 
 def _damaged(offset: int) -> TransportError:
@@ -110,22 +123,30 @@ class SpillRuns:
 
 
 class SpilledValues(observable.ObservableMixin):  # type: ignore[misc]
-    """The values of one group, read from disk each time they are iterated.
+    """The values of one group, read from where they lie each time they are iterated.
 
     Observable, so that Beam's size estimate listens to what passes instead of reading it all.
     """
 
-    def __init__(self, chunks: list[Chunk], decode: Callable[[bytes], Iterable[Any]]) -> None:
+    def __init__(self, chunks: Sequence[Any], decode: Callable[[bytes], Iterable[Any]]) -> None:
         super().__init__()
-        self._chunks = chunks
+        self._chunks = [*chunks]  # `Chunk`, or what can be loaded like one
         self._decode = decode
+        self._length: int | None = None  # not counted yet
+
+    def more(self, chunk: Any) -> None:
+        """Take some more values."""
+        self._chunks.append(chunk)
+        self._length = None
 
     def __iter__(self) -> Iterator[Any]:
         for chunk in self._chunks:
             yield from self._decode(chunk.load())
 
     def __len__(self) -> int:
-        return sum(chunk.values for chunk in self._chunks)
+        if self._length is None:  # `list(values)` asks too, and some chunks are read to be counted
+            self._length = sum(chunk.values for chunk in self._chunks)
+        return self._length
 
     def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
         return list, (list(self),)

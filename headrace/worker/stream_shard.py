@@ -56,6 +56,7 @@ from headrace.worker.shard import Send, ShardRun
 from headrace.worker.stage import StageRun, blaming
 from headrace.worker.stored_cells import StoredCells
 from headrace.worker.stream_stage import StreamStage
+from headrace.worker.trace import Trace
 from headrace.worker.views import StoredSide, StoredSides, lookback_of
 from headrace.worker.writers import Writer
 
@@ -86,6 +87,7 @@ class StreamShard(ShardRun):
         self._outputs: dict[int, int] = {}  # output channel -> rows that left the plan
         self._files: dict[int, list[str]] = {}  # output channel -> files that hold them
         self._sides_in = False
+        self._untimed = 0  # rows that were left out, as they had no event time
         self._finalisers: dict[str, list[Callable[[], None]]] = {}  # by attempt
 
     def _hand_on(self, row: SuperTuple) -> None:
@@ -255,6 +257,7 @@ class StreamShard(ShardRun):
                 self._built = True
             self.finalise(epoch.confirmed)
             self._begin_epoch(epoch)
+            trace = self._traced(epoch)
             try:
                 if frame is not None:
                     self._take_stream(frame, epoch)
@@ -266,15 +269,26 @@ class StreamShard(ShardRun):
                 if self._unit is not None:
                     self._unit.close()
                     self._unit = None
+                if trace is not None:
+                    trace.done()
             self._send(self._report_row(SHARD_NUMBER, report.to_bytes()))
             for row in findings.rows():
                 self._send(row)
+
+    def _traced(self, epoch: Epoch) -> Trace | None:
+        """Let the stages say what they are about, if a worker was lost in this epoch before."""
+        made = None
+        if epoch.traces:
+            made = Trace(epoch.traces, self._task.superstep.index, self._shard)
+        for stage in self._streams():
+            stage.trace = made
+        return made
 
     def _begin_epoch(self, epoch: Epoch) -> None:
         here, shard = self._task.superstep.index, self._shard
         self._marks, self._heard, self._highs, self._outputs = {}, {}, {}, {}
         self._files = {}
-        self._sides_in = False
+        self._sides_in, self._untimed = False, 0
         if self._keeps_state:
             unit = f"{here}-{shard}"
             former = epoch.former.get(here, ()) if unit not in epoch.chains else ()
@@ -321,12 +335,13 @@ class StreamShard(ShardRun):
             # then they are as they are in a batch. The clock's own, as the machine's may go back.
             now=None if epoch.ending else clock.watermark(epoch.now) if clock.by_arrival else None,
             ceiling=clock.ceiling(epoch.now),
+            step=self._step_of(source),
         )
         most = min(BATCH_VALUES, self._task.settings.max_bundle_elements or BATCH_VALUES)
         for batch in frame:
             for rows, meta in reader.timed(batch, most):
                 run.push(transform_id, rows, meta)
-        self._highs = reader.highs
+        self._highs, self._untimed = reader.highs, reader.dropped
 
     def _take_rows(self, rows: Iterable[SuperTuple]) -> None:
         depths, here = self._task.depths, self._task.superstep.index
@@ -424,6 +439,7 @@ class StreamShard(ShardRun):
             highs=self._highs if self._task.source is not None else {},
             dropped=sum(g.dropped for g in groupers)
             + sum(s.late.dropped for s in self._streams() if s.late is not None),
+            untimed=self._untimed,
             pushed_back=waiting,
             finalisers=kept,
             outputs=self._outputs,

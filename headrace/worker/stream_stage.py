@@ -27,6 +27,7 @@ from headrace.worker.residuals import Residuals
 from headrace.worker.splitter import splitting
 from headrace.worker.stage import MakeWriter, StageRun
 from headrace.worker.stored_timers import StoredTimers
+from headrace.worker.trace import Trace
 
 _PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 
@@ -60,6 +61,7 @@ class StreamStage(StageRun):
         self._providers: dict[str, Any] = {}  # of restrictions, by transform; for a drain
         self.pending: Any = None  # a PendingGraph, if the stage begins with side inputs
         self.late: Lateness | None = None  # if elements go to a stateful ParDo one by one
+        self.trace: Trace | None = None  # if a worker was lost in this epoch before
         self.lateness = 0  # how long elements may come after the end of their windows
         self._finalisers: list[Callable[[], None]] = []
         self._now = 0
@@ -78,6 +80,11 @@ class StreamStage(StageRun):
         return bool(
             self._stateful or self._timers.families or self._splittable or self.pending
         )
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of the steps, for messages."""
+        return self.stage.operators or (self.stage.name,)
 
     def _make_timers(self) -> Any:
         return StoredTimers(self.number)
@@ -119,6 +126,12 @@ class StreamStage(StageRun):
         self._run_batch(transform_id, values, meta)
 
     def _run_batch(self, transform_id: str, values: list[Any], meta: Meta) -> None:
+        if self.trace is not None and len(values) > 1:
+            for i, value in enumerate(values):
+                self._run_batch(transform_id, [value], pick_one(pick(meta, [i])))
+            return
+        if self.trace is not None:
+            self.trace.element(self.steps, values[0], pick_one(meta).timestamp_micros)
         if not self._splittable:
             super().push(transform_id, values, meta)
             return
@@ -185,6 +198,8 @@ class StreamStage(StageRun):
             return False
         self._begin()
         while due is not None:
+            if self.trace is not None:
+                self.trace.timer((due.transform_id,), due.family)
             self._ops[due.transform_id].process_timer(due.family, due.timer)
             due = self._timers.pop(watermark, now)
         self._end()

@@ -26,6 +26,7 @@ from headrace.worker.primitives import (
     scalar_types,
     tuple_check,
 )
+from headrace.worker.weights import HEAVY_BYTES, WAITING_BYTES, weight
 from headrace.worker.windows import Grouping
 
 Send = Callable[[SuperTuple], None]
@@ -78,12 +79,18 @@ class LocalWriter:
     def __init__(self, push: Callable[[list[Any], Meta], None]) -> None:
         self._push = push
         self._held: list[Any] = []
+        self._bytes = 0
 
     def process(self, element: Any) -> None:
         """Take one windowed value."""
         self._held.append(element)
+        self._bytes += weight((element.value,))
         # What may change while it waits (a list, a view of state) is handed over at once.
-        if len(self._held) >= LOCAL_BATCH_ELEMENTS or not is_frozen(element.value):
+        if (
+            len(self._held) >= LOCAL_BATCH_ELEMENTS
+            or self._bytes >= WAITING_BYTES
+            or not is_frozen(element.value)
+        ):
             self.flush()
 
     def write(self, values: list[Any], meta: Meta) -> None:
@@ -94,7 +101,7 @@ class LocalWriter:
     def flush(self) -> None:
         """Ship what is held."""
         if self._held:
-            held, self._held = self._held, []
+            held, self._held, self._bytes = self._held, [], 0
             self._push(*batch_of(held))
 
 
@@ -225,6 +232,7 @@ class GroupWriter:
         self._target_bytes = super_tuple_bytes * max(16, 4 * shards)
         self._limit = 1_000  # grows or shrinks to what fills `target_bytes`
         self._held = 0
+        self._held_bytes = 0  # of texts and the like; numbers are bounded by `limit`
         self._seq = 0
         self._grouping = grouping
         #: Whether one accumulator may stand for several windows: the reader keeps slices.
@@ -268,28 +276,37 @@ class GroupWriter:
     def _all_plain(self, values: list[Any]) -> Iterable[Any] | None:
         """Give the batch if every key and value is plain, found out by types alone; else None.
 
-        Lists are copied, as their maker may change them.
+        Lists are copied, as their maker may change them. A batch with a heavy element is none.
         """
         try:
             keys, found = zip(*values, strict=True)
         except ValueError:
             return None  # not pairs; the slow path says so
+        size = weight(keys) + weight(found)
+        if size >= HEAVY_BYTES and max(weight((value,)) for value in values) >= HEAVY_BYTES:
+            return None
         if not self._key_types.issuperset(map(type, keys)):
             only = set(map(type, keys)) == {tuple}
             if not only or self._key_tuple is None or not all(map(self._key_tuple, keys)):
                 return None
         kinds = set(map(type, found))
+        plain: Iterable[Any] | None = None
         if kinds <= self._value_types:
-            return values
-        if kinds == {tuple} and self._value_tuple is not None:
-            return values if all(map(self._value_tuple, found)) else None
-        if kinds == {list} and self._value_list:
+            plain = values
+        elif kinds == {tuple} and self._value_tuple is not None:
+            plain = values if all(map(self._value_tuple, found)) else None
+        elif kinds == {list} and self._value_list:
             if PLAIN.issuperset(map(type, chain.from_iterable(found))):
-                return zip(keys, map(list.copy, found), strict=True)
-        return None
+                plain = zip(keys, map(list.copy, found), strict=True)
+        self._held_bytes += size if plain is not None else 0
+        return plain
 
     def _plain(self, pair: Any) -> Any:
         """Give the pair if it may travel in bulk (lists copied, as their maker may change them)."""
+        size = weight((pair,))
+        if size >= HEAVY_BYTES:
+            return None  # in a row of its own: in bulk it would be copied with all the others
+        self._held_bytes += size
         key, value = pair
         kind = type(key)
         if not (
@@ -322,7 +339,7 @@ class GroupWriter:
                 else:
                     table[plain[0]].append(plain[1])
                     self._held += 1
-        if self._held >= self._limit:
+        if self._is_full():
             self._ship_global()
 
     def _write_windowed(self, values: list[Any], meta: Meta) -> None:
@@ -342,8 +359,11 @@ class GroupWriter:
                 table = self._window_table(last)
             table[plain[0]].append(plain[1])
             self._held += 1
-        if self._held >= self._limit:
+        if self._is_full():
             self._ship_windowed()
+
+    def _is_full(self) -> bool:
+        return self._held >= self._limit or self._held_bytes >= WAITING_BYTES
 
     def _window_table(self, windows: Any) -> dict[Any, list[Any]]:
         windows = tuple(windows)
@@ -402,7 +422,7 @@ class GroupWriter:
             self._limit = min(self._limit * 4, MAX_HELD_ELEMENTS)
         elif total > self._target_bytes * 2:
             self._limit = max(64, int(self._held * self._target_bytes / total))
-        self._held = 0
+        self._held = self._held_bytes = 0
 
     def _row(self, element: Any) -> None:
         key, value = element.value

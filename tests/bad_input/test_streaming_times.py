@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.engine import clock
-from headrace.errors import ColumnTypeError
+from headrace.errors import ColumnTypeError, OptionError
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark
 from headrace.runner import StreamResult
 from tests.streaming.harness import (
@@ -28,6 +28,7 @@ from tests.streaming.harness import (
     jotted,
     streaming,
 )
+from tests.worker.harness import on_beam, on_headrace
 
 spark = pytest.mark.spark
 pytestmark = [pytest.mark.timeout(60, func_only=True)]
@@ -99,10 +100,109 @@ def test_a_row_from_the_far_future_moves_no_watermark_where_a_limit_is_set(
 def test_a_row_without_a_time_fails_with_the_column_and_the_remedy(tmp_path: Path) -> None:
     inbox, gathered = Inbox(tmp_path / "in"), Gathered()
     inbox.put(row(1, at=5), row(2, at=None))
-    with pytest.raises(ColumnTypeError, match="column 'at'") as failure:
+    with pytest.raises(ColumnTypeError, match="Read: column 'at'") as failure:
         sums(tmp_path, inbox, gathered, timestamp="at")
-    assert "df.where" in str(failure.value)
+    assert "bad_times='drop'" in str(failure.value)
     assert gathered.rows == []
+
+
+@spark
+def test_rows_without_a_time_are_left_out_and_counted_if_asked(tmp_path: Path) -> None:
+    inbox, gathered = Inbox(tmp_path / "in"), Gathered()
+    inbox.put(row(1, at=5), row(2, at=None), row(4, at=9_223_372_036_855))  # beyond Beam's range
+    inbox.put(row(8, at=None))
+    inbox.put(row(16, at=30))
+    result = sums(tmp_path, inbox, gathered, timestamp="at", bad_times="drop")
+    assert gathered.rows == [("k", 1)]
+    assert result.standing.rows_untimed == 3
+    assert least_mark(result) == 30
+
+
+@spark
+def test_absurd_times_of_every_kind_of_column_are_times_or_none(tmp_path: Path) -> None:
+    """Years 1 and 9999 are times. What no clock can say is none, in whatever column it stands."""
+    from tests.spark_session import shared_session
+
+    wanted = {
+        "timestamp'0001-01-01 00:00:00 UTC'": -62_135_596_800,
+        "timestamp'1969-12-31 23:59:59 UTC'": -1,
+        "timestamp'9999-12-31 23:59:59 UTC'": 253_402_300_799,
+        "timestamp_micros(-9223372036854775807L)": None,
+        "CAST(NULL AS timestamp)": None,
+        "date'0001-01-01'": -62_135_596_800,
+        "date'9999-12-31'": 253_402_214_400,
+        "date_add(date'9999-12-31', 200000000)": None,
+        "CAST('NaN' AS double)": None,
+        "CAST('Infinity' AS double)": None,
+        "-1.5D": -1.5,
+    }
+    out = tmp_path / "out"
+    with streaming(shards=1) as p:
+        for number, expression in enumerate(wanted):
+            frame = shared_session().sql(f"SELECT {number} AS n, {expression} AS at")
+            _ = (
+                p
+                | f"Read {number}"
+                >> ReadFromSpark(frame, ["n"], timestamp="at", bad_times="drop")
+                | f"Pair {number}"
+                >> beam.Map(lambda r, t=beam.DoFn.TimestampParam: (r.n, t.micros / 1e6))
+                | f"Jot {number}" >> jot(out)
+            )
+    found = dict(jotted(out))
+    right = {n: time for n, time in enumerate(wanted.values()) if time is not None}
+    assert found == right
+
+
+@spark
+def test_a_watermark_that_runs_away_from_the_clock_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox, gathered = Inbox(tmp_path / "in"), Gathered()
+    inbox.put(row(1, at=int(time.time())))
+    inbox.put(row(2, at=253_402_300_000))  # the year 9999
+    inbox.put(row(4, at=int(time.time())))
+    result = sums(tmp_path, inbox, gathered, timestamp="at")
+    assert gathered.rows == [("k", 1)]
+    assert result.standing.elements_late == 1
+    assert caplog.text.count("Read: a row's event time has moved the watermark") == 1
+    assert "max_ahead" in caplog.text
+
+
+def test_an_unknown_policy_for_bad_times_is_refused() -> None:
+    class Frame:
+        columns = ("at",)
+
+    with pytest.raises(OptionError, match="bad_times='ignore'.*'fail' or 'drop'"):
+        ReadFromSpark(Frame(), timestamp="at", bad_times="ignore")
+    with pytest.raises(OptionError, match="bad_times says nothing without timestamp"):
+        ReadFromSpark(Frame(), bad_times="drop")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        (1e19, "OverflowError", "too large"),
+        (float("nan"), "ValueError", "NaN"),
+        (None, "TypeError", "Cannot interpret None"),
+        ("today", "TypeError", "Cannot interpret today"),
+    ],
+    ids=repr,
+)
+def test_a_time_that_user_code_makes_up_fails_as_on_beams_own_runner(
+    given: Any, kind: str, said: str
+) -> None:
+    def build(p: beam.Pipeline) -> Any:
+        return p | beam.Create([1]) | "Stamp" >> beam.Map(
+            lambda x: window.TimestampedValue(x, given)
+        )
+
+    with pytest.raises(Exception, match=said) as ours:  # noqa: B017, PT011 (of whatever class)
+        on_headrace(build)
+    with pytest.raises(Exception, match=said) as beams:  # noqa: B017, PT011
+        on_beam(build)
+    assert type(beams.value).__name__ == kind
+    assert f"{kind}: " in str(ours.value)
+    assert "Stamp" in str(ours.value)
 
 
 @spark

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.measure import Verdict
 from benchmarks.meter import PROC
 from benchmarks.report import save
-from benchmarks.streaming import epoch, native, pending, sliding, throughput
+from benchmarks.streaming import epoch, hotkey, native, pending, sliding, throughput, windows
 from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.data import Rows
 from benchmarks.streaming.figures import Bar, Line, Outcome, exit_code
@@ -164,3 +164,12 @@ def test_a_short_soak_loses_no_row(bed: Bed, tmp_path: Path) -> None:
     if PROC.exists():
         assert phase.samples[-1].worker_bytes > 50_000_000  # a worker with Beam in memory
     assert phase.samples[-1].checkpoint_bytes > 0
+
+
+def test_a_hot_key_and_many_open_windows_give_the_right_answers(bed: Bed) -> None:
+    _, peak, answer = hotkey.run(bed, "GroupByKey", 2_000, file_rows=1_000)
+    assert answer == hotkey.expected(2_000)
+    assert answer["hot"] == sum(n % 97 for n in range(0, 2_000, 2))
+    assert peak > 0 or not PROC.exists()
+    _, _, answer = windows.run(bed, "a timer each, 1,000 keys", 300)
+    assert answer == windows.expected(300) == {"windows": 300, "rows": 300, "mixed": 45_150}

@@ -74,6 +74,12 @@ def test_a_lost_worker_is_called_lost(sign: str) -> None:
     assert sign in str(found)
 
 
+def test_a_jvm_without_memory_is_told_which_setting_helps() -> None:
+    found = translate(RuntimeError("Task 0 failed: java.lang.OutOfMemoryError: Java heap space"))
+    assert isinstance(found, WorkerLostError)
+    assert "spark.driver.memory" in str(found)
+
+
 def test_other_errors_stay_what_they_are() -> None:
     error = RuntimeError("table not found")
     assert translate(error) is error

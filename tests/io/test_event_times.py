@@ -41,6 +41,22 @@ def test_both_ends_know_the_columns_by_the_same_names() -> None:
     assert (sources.TIME_COLUMN, sources.PARTITION_COLUMN) == (TIME, PARTITION)
 
 
+def test_rows_without_a_time_are_left_out_and_counted_where_that_was_asked_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert sources.TIME_OR_DROP_COLUMN == columns.TIME_OR_DROP_COLUMN
+    read = reader(step="Read orders")
+    for times in ([7, None, 5], [None, None], [9]):
+        made = batch(times, ["a"] * len(times)).rename_columns(
+            ["n", columns.TIME_OR_DROP_COLUMN + "at", PARTITION + "p"]
+        )
+        for rows, meta in read.timed(made, 10):
+            assert len(rows) == len(meta.times)
+            assert None not in meta.times
+    assert (read.dropped, read.highs) == (3, {"a": 9})
+    assert caplog.text.count("Read orders: rows are left out, as column 'at' has no time") == 1
+
+
 def test_rows_get_their_times_and_no_column_more() -> None:
     read = reader()
     found = list(read.timed(batch([70, 50, 60]), 2))

@@ -13,8 +13,9 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.errors import TransportError
+from headrace.errors import StateError, TransportError
 from headrace.state.layout import Kind, kind_of
+from headrace.worker import panes
 from headrace.worker.frames import PayloadKind
 from headrace.worker.pane_paths import make_stream_grouper
 from headrace.worker.panes import WindowTables
@@ -244,3 +245,59 @@ def test_a_payload_of_the_wrong_kind_is_refused() -> None:
     stream.grouper.attach(stream.store, MIN)
     with pytest.raises(TransportError):
         stream.grouper.add(PayloadKind.COLUMNS, 1, b"")
+
+
+def test_a_group_that_is_too_large_for_the_memory_is_read_row_by_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A hot key: its values stay in the store while user code reads them, as often as it likes."""
+    monkeypatch.setattr(panes, "LAZY_BYTES", 400)
+    windowing = core.Windowing(window.FixedWindows(10))
+    stream = Stream(windowing)
+    for number in range(20):
+        data = [("hot", number * 10 + i, 0) for i in range(10)] + [("cold", number, 0)]
+        stream.epoch(events(windowing, data), 0)
+    seen: dict[str, list[Any]] = {}
+    batches: list[int] = []
+
+    def read(values: list[Any], meta: Any) -> None:
+        batches.append(len(values))
+        for key, group in values:
+            seen[key] = [sorted(group), sorted(group), len(group), type(group) is list]
+
+    stream.grouper = stream.build()
+    stream.grouper.attach(stream.store, stream.watermark)
+    for row in stream.tuples(events(windowing, [("hot", 200, 0), ("cold", 20, 0)])):
+        stream.grouper.add(row.kind, row.elements, row.payload)
+    gets = stream.store.gets
+    stream.grouper.advance(10 * SECOND, 0, read)
+    assert seen == {
+        "hot": [list(range(201))] * 2 + [201, False], "cold": [list(range(21))] * 2 + [21, True]
+    }
+    assert stream.store.gets - gets == 3 * 20  # the rows of one key: to count, and read twice
+    stream.grouper.flush()
+    assert {kind_of(row) for row in stream.store.rows} <= {Kind.META}
+
+
+def test_large_groups_are_handed_on_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(panes, "LAZY_BYTES", 3_000)
+    windowing = core.Windowing(window.FixedWindows(10))
+    stream = Stream(windowing)
+    stream.epoch(events(windowing, [(key, "x" * 1_000, 0) for key in range(9)]), 0)
+    sizes: list[int] = []
+    stream.grouper = stream.build()
+    stream.grouper.attach(stream.store, stream.watermark)
+    stream.grouper.advance(10 * SECOND, 0, lambda values, _: sizes.append(len(values)))
+    assert sizes == [3, 3, 3]
+
+
+def test_values_of_a_pane_that_is_over_are_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(panes, "LAZY_BYTES", 5)
+    windowing = core.Windowing(window.FixedWindows(10))
+    stream = Stream(windowing)
+    stream.epoch(events(windowing, [("k", "some text", 0)]), 0)
+    (kept,) = stream.epoch([], 10 * SECOND)
+    with pytest.raises(StateError, match="copy them to keep them"):
+        list(kept.value[1])

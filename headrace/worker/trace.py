@@ -1,0 +1,62 @@
+"""Writes down what a shard is about to do, so that a worker that dies tells where it was.
+
+Used for the tries after a worker was lost, one element at a time: slow, but it names the element
+that kills. What is written survives the process, as the system keeps it. The driver reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from apache_beam.utils.timestamp import Timestamp
+
+#: A mark is written over the one before, so all have this length.
+MARK_BYTES = 1_024
+
+
+class Trace:
+    """The last mark of one task."""
+
+    def __init__(self, folder: str, superstep: int, shard: int) -> None:
+        self._path = Path(folder) / f"{superstep:04d}-{shard:05d}.trace"
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        self._shard = shard
+        self._count = 0
+
+    def element(self, steps: tuple[str, ...], value: Any, micros: int) -> None:
+        """Say that an element is about to be processed: its number, type and time, not its data."""
+        self._count += 1
+        try:
+            moment = Timestamp(micros=micros).to_rfc3339()
+        except (ValueError, OverflowError):
+            moment = f"{micros} microseconds"
+        self._mark(steps, f"element {self._count}, {_kind(value)} of time {moment}")
+
+    def timer(self, steps: tuple[str, ...], family: str) -> None:
+        """Say that a timer is about to fire."""
+        self._mark(steps, f"a timer of family {family!r}")
+
+    def _mark(self, steps: tuple[str, ...], what: str) -> None:
+        names = ", ".join(repr(step) for step in steps[:3])
+        rest = len(steps) - 3
+        more = f" and {rest} more" if rest > 0 else ""
+        told = {"shard": self._shard, "steps": (f"{names}{more}")[:400], "what": what[:400]}
+        line = json.dumps(told).encode()
+        if len(line) <= MARK_BYTES:
+            os.pwrite(self._file, line.ljust(MARK_BYTES), 0)
+
+    def done(self) -> None:
+        """The task has come to its end: it has nothing to tell."""
+        os.close(self._file)
+        self._path.unlink(missing_ok=True)
+
+
+def _kind(value: Any) -> str:
+    """Name the type of an element; of a pair, those of its parts."""
+    if type(value) is tuple:
+        return f"({', '.join(type(part).__qualname__ for part in value[:4])})"
+    return type(value).__qualname__
