@@ -94,13 +94,16 @@ def all_cases(bases: dict[str, Path], seed: int, rounds: int) -> Iterator[Case]:
                 )
 
 
+_WHOLE_KINDS = ("deleted", "older version")
 _MARK_KINDS = ("bit flipped", "cut to zero", "deleted", "older version", "swapped with sibling")
 #: Kinds that do something else with another seed.
 _RANDOM = ("bit flipped", "digit changed", "older version", "swapped")
 
 
 def _tier(key: tuple[str, str, str]) -> int:
-    _, part, kind = key
+    base, part, kind = key
+    if base != "rest":
+        return 1
     if part.endswith("/") or part == "output, note":
         return 0
     if "older" in part or "not needed" in part or part.endswith((".crc", "mark of the note")):
@@ -132,8 +135,9 @@ def _targets(home: Path) -> Iterator[tuple[str, Sequence[str]]]:
     for folder in FOLDERS:
         if (home / folder).is_dir():
             is_log = folder in ("checkpoint/spark/0", "checkpoint/spark/1")
-            kinds = tuple(LOG_KINDS if is_log else FOLDER_KINDS)
-            yield folder, kinds if "/" in folder else ("deleted", "older version")
+            is_unit = folder == "checkpoint/state/1-0"
+            kinds = LOG_KINDS if is_log else FOLDER_KINDS if is_unit else _WHOLE_KINDS
+            yield folder, tuple(kinds)
     for path in sorted((home / "output").glob("*/_headrace/*")):
         yield below(path), ("deleted",)
     for path in sorted((home / "output").glob("*/epoch=*")):
