@@ -136,6 +136,12 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "off to the next epoch. Default: 1.",
         )
         parser.add_argument(
+            "--remove_later_epochs", action="store_true", default=False,
+            help="Streaming: after an older copy of the checkpoint was restored, remove from the "
+            "folders of WriteToSpark(path) the epochs that the copy does not know; their rows are "
+            "written anew. Default: such a start is refused.",
+        )
+        parser.add_argument(
             "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
             help="How progress is shown: a bar in a terminal, plain lines elsewhere, or not at "
             "all. Default: auto.",
@@ -224,6 +230,7 @@ def _stream_options(known: Any) -> StreamOptions:
         trigger_seconds=known.trigger_interval,
         available_now=known.available_now,
         bundle_seconds=known.max_bundle_seconds,
+        remove_later_epochs=known.remove_later_epochs,
     )
 
 
@@ -315,6 +322,7 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         self._failure: BaseException | None = None
         self._cancelled = False
         self._done = threading.Event()
+        self._deciding = threading.Lock()  # of how it ends: a cancel and the end may coincide
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
 
     def start(self) -> None:
@@ -332,16 +340,20 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
             )
 
     def _run(self) -> None:
+        failure: BaseException | None = None
         try:
             self._work()
-            self._state = PipelineState.DONE
-        except BaseException as failure:  # noqa: BLE001 (raised again where the user waits)
-            if self._cancelled:
+        except BaseException as error:  # noqa: BLE001 (raised again where the user waits)
+            failure = error
+        with self._deciding:
+            if failure is None:
+                self._state = PipelineState.DONE
+            elif self._cancelled:
+                _LOG.debug("cancelled: %s", failure)
                 self._state = PipelineState.CANCELLED
             else:
                 self._failure = failure
                 self._state = PipelineState.FAILED
-        finally:
             self._done.set()
 
     @property
@@ -358,15 +370,19 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
 
     def cancel(self) -> str:
         """Stop the pipeline; its Spark tasks end too."""
-        if not self._done.is_set():
-            self._cancelled = True
-            self._state = PipelineState.CANCELLING
+        if self._begin_to_cancel():
             self._place.parent.sparkContext.cancelJobGroup(self._group)
             self._done.wait()
-            if self._state != PipelineState.CANCELLED and self._failure is None:
-                return str(self._state)  # it had finished just before
-            self._state = PipelineState.CANCELLED
         return str(self._state)
+
+    def _begin_to_cancel(self) -> bool:
+        """Note that the run shall end; False if it has ended already."""
+        with self._deciding:
+            if self._done.is_set():
+                return False
+            self._cancelled = True
+            self._state = PipelineState.CANCELLING
+            return True
 
     def metrics(self) -> FnApiMetrics:
         """Give the user's metrics."""
@@ -433,9 +449,8 @@ class StreamResult(HeadraceResult):
         return self._stop(at_once=True)
 
     def _stop(self, *, at_once: bool) -> str:
-        if not self._done.is_set():
-            self._cancelled = self._stopping = True
-            self._state = PipelineState.CANCELLING
+        if self._begin_to_cancel():
+            self._stopping = True
             self._stream.stop()
             if at_once:
                 self._place.parent.sparkContext.cancelJobGroup(self._group)
@@ -451,7 +466,8 @@ class StreamResult(HeadraceResult):
         if not self._done.is_set():
             self._stream.drain()
         state = self.wait_until_finish(duration)
-        if state == PipelineState.DONE:
+        # One that had stopped before, as --available_now does, still has windows open.
+        if state == PipelineState.DONE and self._stream.ended:
             self._state = PipelineState.DRAINED
         return str(self._state)
 

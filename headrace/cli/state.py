@@ -23,6 +23,7 @@ from headrace.engine.checkpoints import (
 )
 from headrace.engine.identity import Description
 from headrace.engine.manifests import Manifest
+from headrace.engine.spark_log import problems as log_problems
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
 from headrace.state.files import Files
@@ -70,7 +71,8 @@ example:
   headrace state verify /data/checkpoints/auction
 
 Reads pipeline.json, every manifest and every file that the newest one names, and checks their
-checksums. Status 0: all is good; 1: something is damaged or missing; 2: this is no checkpoint.
+checksums; then Spark's own logs, which must be those that the newest manifest counts.
+Status 0: all is good; 1: something is damaged or missing; 2: this is no checkpoint.
 """
 
 
@@ -309,6 +311,8 @@ def _problems(files: Files, epochs: Sequence[int]) -> tuple[list[str], int, int]
     for unit in _ordered(newest):
         found = verify_chain(files, newest.units[unit])
         problems += [f"unit {unit}: {problem}" for problem in found]
+    for source, record in newest.logs.items():
+        problems += [f"{source}: {problem}" for problem in log_problems(files, record)]
     links = [link for chain in newest.units.values() for link in chain.links]
     return problems, len(links), sum(link.size for link in links)
 

@@ -1,10 +1,12 @@
 """The driver's side of a checkpoint folder: who may write to it, what counts, what may go.
 
 An epoch becomes true in these steps; a crash between any two leaves a folder that can be opened:
-1. `open` locks the folder (local ones), checks that the pipeline fits, claims an incarnation.
+1. `open` locks the folder (local ones), checks that the pipeline fits, claims an incarnation; where
+   there is no lock, `shut_out` keeps older drivers from committing.
 2. The tasks write their files below `state/`; nothing names them yet.
-3. `commit` sees that no newer incarnation exists and creates the manifest. This is the commit.
-4. `sweep` deletes old manifests, then the files that only these named.
+3. The sinks take the epoch's rows, once `check_newest` has seen no newer driver.
+4. `commit` sees that no newer incarnation exists and creates the manifest. This is the commit.
+5. `sweep` deletes old manifests, then the files that only these named.
 
 Knows nothing of Spark and Beam. Times are handed in.
 """
@@ -16,12 +18,12 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import IO, Any
 
 from pyarrow import fs
@@ -29,6 +31,7 @@ from pyarrow import fs
 from headrace.engine.identity import Description, difference
 from headrace.engine.manifests import (
     KEPT_MANIFESTS,
+    LogRecord,
     Manifest,
     damage,
     number_of,
@@ -166,6 +169,7 @@ class Checkpoint:
         self._description = description
         self._digest = description.digest()
         self._lock = lock
+        self.is_locked = lock is not None  # no older driver can be alive
         self._epochs = epochs_of(files)
         self._known: dict[int, Manifest] = {}  # manifests that are kept and can be read
         self._to_sweep = self._to_search = 0
@@ -242,27 +246,76 @@ class Checkpoint:
         metrics: bytes = b"",
         done: bool = False,
         batches: Mapping[str, int],
+        logs: Mapping[str, LogRecord] = MappingProxyType({}),
     ) -> Manifest:
         """Make the manifest of the next epoch; `commit` makes it count."""
         return Manifest(
             epoch=self.next_epoch, incarnation=self.incarnation, shards=self._description.shards,
             pipeline=self._digest, units=units, watermarks=watermarks, sources=sources,
-            metrics=metrics, done=done, batches=batches,
+            metrics=metrics, done=done, batches=batches, logs=logs,
         )
 
     def commit(self, manifest: Manifest) -> None:
-        """Make an epoch count: step 3 of the protocol. Another driver's epoch is never replaced."""
+        """Make an epoch count: step 4 of the protocol. Another driver's epoch is never replaced."""
         if (manifest.epoch, manifest.incarnation) != (self.next_epoch, self.incarnation):
             msg = (
                 f"epoch {manifest.epoch} of incarnation {manifest.incarnation} was to be committed "
                 f"where epoch {self.next_epoch} of incarnation {self.incarnation} is next"
             )
             raise CheckpointError(msg)
-        # Numbers are claimed without gaps and never deleted: the next one tells of all newer ones.
-        if self.files.exists(_incarnation_name(self.incarnation + 1)):
-            raise self._taken_over()
+        self.check_newest()
         if not _create(self.files, manifest_name(manifest.epoch), manifest.to_bytes()):
             raise self._taken_over()
+        self._note(manifest)
+
+    @property
+    def next_driver(self) -> str:
+        """The name of the file that tells of a newer driver.
+
+        Numbers are claimed without gaps and never deleted: the next one tells of all newer ones.
+        """
+        return _incarnation_name(self.incarnation + 1)
+
+    def check_newest(self) -> None:
+        """Raise a CheckpointError if a newer driver has taken the checkpoint over."""
+        if self.files.exists(self.next_driver):
+            raise self._taken_over()
+
+    def shut_out(self, first: Callable[[], Manifest]) -> list[int]:
+        """Shut out a driver that may still be committing, where no lock keeps it away.
+
+        The next epoch is given away: its manifest says what the one before said, so that whoever
+        was about to commit that epoch finds it taken, however long it has slept. An epoch that it
+        committed a moment ago counts. Sinks may hold rows of the epoch given away: they must be
+        told that it has none, which may be done again.
+
+        Args:
+            first: makes the manifest of epoch 0, where there is none yet.
+
+        Returns:
+            The epochs at the end that were given away, by this driver and by those before it.
+        """
+        while not self.is_locked:
+            before = self.newest
+            manifest = first() if before is None else before
+            taken = replace(
+                manifest, epoch=self.next_epoch, incarnation=self.incarnation, takeover=True
+            )
+            self.check_newest()
+            if _create(self.files, manifest_name(taken.epoch), taken.to_bytes()):
+                self._note(taken)
+                break
+            self._epochs, self._known = epochs_of(self.files), {}
+            self._take_stock()
+        given: list[int] = []
+        for epoch in reversed(self._epochs):
+            if not (self._known.get(epoch) or read_manifest(self.files, epoch)).takeover:
+                break
+            given.insert(0, epoch)
+        return given
+
+    def _note(self, manifest: Manifest) -> None:
+        """Remember what counts now."""
         self.newest = manifest
         self._epochs.append(manifest.epoch)
         self._known[manifest.epoch] = manifest
@@ -366,8 +419,8 @@ def _create(files: Files, name: str, data: bytes) -> bool:
     return files.create(name, data) and (files.is_local or files.read(name) == data)
 
 
-def _locked(files: Files) -> IO[str]:
-    """Lock a local folder for this process; CheckpointError names who has it."""
+def _locked(files: Files) -> IO[str] | None:
+    """Lock a local folder for this process; None if it has no locks; an error names who has it."""
     Path(files.path("")).mkdir(parents=True, exist_ok=True)
     lock = open(files.path(LOCK), "a+", encoding="utf-8")  # held until it is closed
     try:
@@ -382,6 +435,8 @@ def _locked(files: Files) -> IO[str]:
         raise CheckpointError(msg) from e
     except OSError as e:  # some network file systems have no locks; incarnations guard them still
         _log.warning("checkpoint %s cannot be locked (%s); goes on without", files.place, e)
+        lock.close()
+        return None
     lock.seek(0)
     lock.truncate()
     lock.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))

@@ -11,15 +11,16 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
 from headrace.state.files import UNFINISHED
 
-#: Version of the sealed files. A reader refuses every other one.
-FORMAT = 1
+#: Version of the sealed files that is written, and those that can be read.
+FORMAT = 2
+READABLE = (1, 2)
 #: Digits of a number in a file name at least: eight last a year of 300 ms epochs, longer ones work.
 DIGITS = 8
 #: Manifests that stay readable, and with them every file they name.
@@ -31,6 +32,22 @@ _SUM = b"sha256 "
 _SUM_BYTES = len(_SUM) + 64 + 1  # the last line, with its end
 _NUMBERED = re.compile(rf"\d{{{DIGITS},}}(?!\d)")
 _UNFINISHED = re.compile(re.escape(UNFINISHED) + r"[0-9a-f]+-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """What a batch of Spark's was that counts: see `headrace.engine.spark_log`."""
+
+    folder: str  # of the query's log below the checkpoint
+    batch: int
+    sums: Mapping[str, str]  # digests of the files that say so, by their names below the folder
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> LogRecord:
+        """Read what `asdict` gave."""
+        return cls(
+            folder=str(data["folder"]), batch=int(data["batch"]), sums=dict(data["sums"])
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +64,8 @@ class Manifest:
     metrics: bytes = b""
     done: bool = False  # nothing is left to do: the pipeline has ended
     batches: Mapping[str, int] = field(default_factory=dict)  # source -> Spark's last batch
+    logs: Mapping[str, LogRecord] = field(default_factory=dict)  # source -> what that batch was
+    takeover: bool = False  # an epoch without rows by which a driver has shut an older one out
 
     def to_bytes(self) -> bytes:
         """Give the sealed file."""
@@ -62,6 +81,8 @@ class Manifest:
                 "metrics": base64.b64encode(self.metrics).decode(),
                 "done": self.done,
                 "batches": self.batches,
+                "logs": {source: asdict(log) for source, log in self.logs.items()},
+                "takeover": self.takeover,
             }
         )
 
@@ -72,7 +93,10 @@ class Manifest:
         try:
             metrics = base64.b64decode(found.pop("metrics"), validate=True)
             units = {unit: Chain.from_json(data) for unit, data in found.pop("units").items()}
-            return cls(metrics=metrics, units=units, **found)
+            logs = {
+                source: LogRecord.from_json(log) for source, log in found.pop("logs", {}).items()
+            }
+            return cls(metrics=metrics, units=units, logs=logs, **found)
         except (AttributeError, KeyError, TypeError, binascii.Error, CheckpointError) as e:
             msg = f"it is not a manifest ({e})"
             raise ValueError(msg) from e
@@ -99,10 +123,10 @@ def unseal(data: bytes) -> dict[str, Any]:
         raise ValueError(msg)
     found = json.loads(body)
     written = found.pop("format", None)
-    if written != FORMAT:
+    if written not in READABLE:
         newer = isinstance(written, int) and written > FORMAT
         which = f"{'a newer' if newer else 'another'} version of headrace (format {written}, this"
-        msg = f"{_WRITTEN_BY} {which} one reads {FORMAT}): {_WAY_ON}"
+        msg = f"{_WRITTEN_BY} {which} one reads up to {FORMAT}): {_WAY_ON}"
         raise ValueError(msg)
     return dict(found)
 

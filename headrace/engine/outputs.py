@@ -7,8 +7,9 @@ because two jobs read them: the one that runs the pipeline and the one that writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,13 +17,38 @@ from pyspark import StorageLevel
 
 from headrace.engine.launch import output_frame
 from headrace.errors import PlanError
+from headrace.io.claims import Claim
 from headrace.io.columns import arrow_schema
 from headrace.io.frames import Frames
-from headrace.io.sinks import Lease, Sink, WriteToSpark
+from headrace.io.sinks import Delivery, Lease, Sink, WriteToSpark
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.crash_points import Point, crash_point
 
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """One try of a driver at an epoch, as far as all sinks are concerned."""
+
+    epoch: int
+    attempt: str
+    run: str  # names the run, after a restart too
+    incarnation: int  # of the driver
+    token: str  # of the driver: two may have the same number, on a checkpoint and on its copy
+    fence: Callable[[], None]  # raises if the checkpoint has a newer driver
+    fresh: bool  # no epoch of the run counts yet
+    remove_later: bool = False
+
+    def to(self, label: str, empty: bool | None = None) -> Delivery:
+        """Give what one sink is told, by its full name."""
+        claim = Claim(
+            writer=f"{self.run}/{label}", incarnation=self.incarnation, token=self.token
+        )
+        return Delivery(
+            epoch=self.epoch, claim=claim, fresh=self.fresh, attempt=self.attempt,
+            fence=self.fence, empty=empty, remove_later=self.remove_later,
+        )
 
 
 class Outputs:
@@ -62,17 +88,19 @@ class Outputs:
         """Whether any sink takes rows as a DataFrame."""
         return len(self._sinks) > len(self.direct)
 
-    def folders(self, epoch: int, writer: str, attempt: str) -> dict[int, str]:
+    def prepare(self, delivery: Handover) -> None:
+        """Make every sink ready for the epochs of this driver, which `delivery` begins."""
+        for index, sink in self._sinks.items():
+            with self._blaming(index, delivery.epoch):
+                sink.prepare_epochs(self._session, delivery.to(self._labels[index]))
+
+    def folders(self, attempt: str) -> dict[int, str]:
         """Give where workers put the files of one attempt at an epoch, for each direct channel."""
         found = {}
         for index in self.direct:
             sink = self._sinks[index]
             assert isinstance(sink, WriteToSpark)
-            with self._blaming(index, epoch):
-                found[index] = sink.staging(
-                    partial(self._session.createDataFrame, [], self._columns[index]), attempt,
-                    fresh=epoch == 0, writer=f"{writer}/{self._labels[index]}",
-                )
+            found[index] = sink.staging(attempt)
         return found
 
     @contextmanager
@@ -101,31 +129,38 @@ class Outputs:
 
     def deliver_epoch(
         self,
-        epoch: int,
-        writer: str,
+        delivery: Handover,
         counts: Mapping[int, int],
-        staged: Mapping[int, tuple[str, list[str]]],
+        staged: Mapping[int, list[str]],
     ) -> None:
         """Give every sink its rows of one epoch.
 
         Args:
-            epoch: its number.
-            writer: names the run.
+            delivery: which epoch it is, and whose.
             counts: for each output channel, how many rows there are.
-            staged: for each direct channel, the folder of its files and their names.
+            staged: for each direct channel, the names of its files.
         """
         for index, sink in self._sinks.items():
-            named = f"{writer}/{self._labels[index]}"
-            with self._blaming(index, epoch):
+            told = delivery.to(self._labels[index], empty=not counts.get(index))
+            with self._blaming(index, delivery.epoch):
                 if index in self.direct:
                     assert isinstance(sink, WriteToSpark)
-                    sink.deliver_files(epoch, *staged[index], writer=named)
+                    sink.deliver_files(told, staged[index])
                 else:
-                    sink.deliver_epoch(
-                        self._frame(index), epoch, fresh=epoch == 0, writer=named,
-                        empty=not counts.get(index),
-                    )
-            crash_point(Point.BETWEEN_SINKS, epoch)
+                    sink.deliver_epoch(self._frame(index), told)
+            crash_point(Point.BETWEEN_SINKS, delivery.epoch)
+
+    def deliver_nothing(self, delivery: Handover) -> None:
+        """Tell every sink that an epoch has no rows, whatever it was given before."""
+        for index, sink in self._sinks.items():
+            told = delivery.to(self._labels[index], empty=True)
+            with self._blaming(index, delivery.epoch):
+                if index in self.direct:
+                    assert isinstance(sink, WriteToSpark)
+                    sink.deliver_files(told, ())
+                else:
+                    none = self._session.createDataFrame([], self._columns[index])
+                    sink.deliver_epoch(none, told)
 
     def _frame(self, index: int) -> Any:
         return output_frame(

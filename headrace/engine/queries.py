@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.engine.spark_log import REMEDY
 from headrace.engine.standing import StreamOptions
-from headrace.errors import HeadraceError
+from headrace.errors import CheckpointError, HeadraceError
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Queries:
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._queries: dict[str, Any] = {}
+        self._folders: dict[str, str] = {}  # of their logs
         self.closing = False  # batches that come now are left for the next start
 
     def listen(
@@ -56,7 +58,13 @@ class Queries:
         elif self._options.trigger_seconds:
             millis = max(1, round(self._options.trigger_seconds * 1000))
             writer = writer.trigger(processingTime=f"{millis} milliseconds")
-        self._queries[name] = writer.start()
+        self._folders[name] = folder
+        try:
+            self._queries[name] = writer.start()
+        except Exception as error:
+            if not hasattr(error, "java_exception"):
+                raise  # Spark's own refusal, which says what is wrong
+            raise self._unreadable(name, error) from error
 
     @property
     def started(self) -> Mapping[str, Any]:
@@ -72,13 +80,36 @@ class Queries:
         return name not in self._queries or bool(self._queries[name].isActive)
 
     def failure(self) -> BaseException | None:
-        """Give what ended a query that should have gone on."""
-        for query in self._queries.values():
-            error = None if query.isActive else query.exception()
+        """Give what ended a query that should have gone on.
+
+        Ask after the last question whether a query goes on, not before: Spark keeps what ended a
+        query before it says that the query has ended.
+        """
+        for name, query in self._queries.items():
+            if query.isActive:
+                continue
+            error = query.exception()
             # A batch that was sent back while draining is no failure of the query.
             if error is not None and not (self.closing and ENDING in str(error)):
-                return error  # type: ignore[no-any-return]
+                # It names a file of its log only where that is what is wrong.
+                at_fault = self._folders[name].removeprefix("file:") in str(error)
+                return self._unreadable(name, error) if at_fault else error
+            if error is None and not self.closing and not self._options.available_now:
+                return HeadraceError(
+                    f"{name}: its query was stopped by somebody else. Nothing is lost: a start on "
+                    "the same checkpoint goes on. To end a run, call cancel() or drain() of its "
+                    "result"
+                )
         return None
+
+    def _unreadable(self, name: str, error: BaseException) -> CheckpointError:
+        lines = [line.strip() for line in str(error).splitlines() if "Exception" in line]
+        said = (lines or str(error).splitlines() or [""])[0]
+        found = CheckpointError(
+            f"{name}: Spark cannot go on with its log in {self._folders[name]}: {said}. {REMEDY}"
+        )
+        found.__cause__ = error
+        return found
 
     def end(self) -> None:
         """Stop all of them; `closing` must be set by one who knows that no batch is running."""
@@ -87,8 +118,9 @@ class Queries:
                 query.stop()
         for name, query in self._queries.items():
             try:
-                query.awaitTermination(STOP_SECONDS)
-            except Exception as error:
+                if not query.awaitTermination(STOP_SECONDS):
+                    _LOG.warning("the query of %s has not ended after %s s", name, STOP_SECONDS)
+            except Exception as error:  # `failure` gives it to whoever asks how the run ended
                 if ENDING not in str(error):
                     _LOG.debug("the query of %s ended with %s", name, error)
 

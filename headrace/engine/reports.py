@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace.engine.batch import replay
 from headrace.engine.metrics import merge, parse
+from headrace.errors import TransportError
 from headrace.worker.entry import LOG_NUMBER, SHARD_NUMBER, ShardReport
 
 #: Beam's monitoring infos, by the names of stages.
@@ -36,3 +37,24 @@ def gather(
         else:
             infos.setdefault(stages[number], []).extend(parse(payload))
     return reports, {name: merge(found) for name, found in infos.items()}
+
+
+def check_complete(reports: Iterable[ShardReport], supersteps: int, shards: int) -> None:
+    """See that every shard of every superstep that keeps state has reported.
+
+    The manifest takes a unit's files from its report: without one, what the epoch did there would
+    be forgotten, and nobody would know.
+    """
+    told = {(report.superstep, report.shard) for report in reports}
+    missing = [
+        f"shard {shard} of superstep {superstep}"
+        for superstep in range(1, supersteps)
+        for shard in range(shards)
+        if (superstep, shard) not in told
+    ]
+    if missing:
+        msg = (
+            f"{', '.join(missing)} ran and did not report; the epoch does not count. A row was "
+            "lost on the way to the driver: a defect of headrace or of Spark"
+        )
+        raise TransportError(msg)

@@ -18,6 +18,7 @@ class StreamOptions:
     trigger_seconds: float = 0.0  # 0: as fast as possible
     available_now: bool = False
     bundle_seconds: float = 1.0
+    remove_later_epochs: bool = False  # what a sink holds of epochs that the checkpoint lacks goes
 
 
 @dataclass(kw_only=True)

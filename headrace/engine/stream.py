@@ -23,7 +23,7 @@ import tempfile
 import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,13 +34,15 @@ from headrace.engine.failures import translate
 from headrace.engine.identity import describe
 from headrace.engine.launch import FRAME_PREFIX, end_stages, epoch_tasks, homes, launch_epoch
 from headrace.engine.local_state import local_folder
-from headrace.engine.manifests import former_units, watermarks_of
+from headrace.engine.manifests import LogRecord, Manifest, former_units, watermarks_of
 from headrace.engine.metrics import dump, load
-from headrace.engine.outputs import Outputs
+from headrace.engine.outputs import Handover, Outputs
 from headrace.engine.probe import is_local
 from headrace.engine.queries import ENDING, EndingError, Queries
-from headrace.engine.reports import Infos, gather
+from headrace.engine.reports import Infos, check_complete, gather
 from headrace.engine.session import Place, own_query, shares_disk
+from headrace.engine.spark_log import problems as log_problems
+from headrace.engine.spark_log import recorded
 from headrace.engine.standing import Standing, StreamOptions, by_step
 from headrace.errors import CheckpointError, PlanError, WorkerLostError
 from headrace.io.frames import Frames
@@ -88,6 +90,7 @@ class Stream:
         self._tasks = epoch_tasks(plan, settings, self._outputs.schemas, self._outputs.direct)
         self._clock: Any = clock or (ScriptClock() if plan.scripts else WallClock())
         self._run = uuid.uuid4().hex
+        self._token = self._run[:8]  # tells this driver from one on a copy of the checkpoint
         self._own_folder: tempfile.TemporaryDirectory[str] | None = None
         self._checkpoint: Checkpoint | None = None
         self._lock = threading.RLock()
@@ -95,7 +98,9 @@ class Stream:
         self._told_to_stop = False
         self._told_to_drain = False
         self._drained = False
+        self._begun = False  # the first epoch is committed
         self._failure: BaseException | None = None
+        self.ended = False  # the pipeline has come to its end; else it was stopped, or runs
         self._queries = Queries(options)
         self._channels: dict[str, int] = {}  # source_ref -> channel
         for index, channel in enumerate(plan.channels):
@@ -110,6 +115,7 @@ class Stream:
         self._former: dict[int, tuple[Any, ...]] = {}
         self._confirmed: tuple[str, ...] = ()
         self._batches: dict[str, int] = {}
+        self._logs: dict[str, LogRecord] = {}  # what these batches were
         self._tries = 0
         self._sticky = False
         self._homes: Any = None  # cached while the run goes on
@@ -145,16 +151,17 @@ class Stream:
             self._open()
             while True:
                 self._listen()
-                if self._failure is not None:
-                    raise self._failure
                 action = next_action(self._situation())
+                # After the situation was looked at: a query that is over there has failed by now,
+                # if it has failed at all.
+                self._raise_failure()
                 if action in (Action.FINISH, Action.STOP):
                     break
                 self._perform(action)
             self._end_queries()
-            if self._failure is not None:
-                raise self._failure
-            return action is Action.FINISH
+            self._raise_failure()
+            self.ended = action is Action.FINISH
+            return self.ended
         finally:
             self._end_stages()
             self._close()
@@ -181,16 +188,52 @@ class Stream:
         self._writer = self._checkpoint.files.read(WRITER).decode()
         for name, read in self._frames.reads.items():
             self._clocks[name] = read.clock()
-        newest = self._checkpoint.newest
-        if newest is not None:
-            self._resume(newest)
+        given_away = self._checkpoint.shut_out(self._nothing_yet)
+        if self._checkpoint.newest is not None:
+            self._resume(self._checkpoint.newest)
+            self._check_logs(self._checkpoint.newest)
+        self._outputs.prepare(self._handover(self._number(), ""))
+        for epoch in given_away:
+            self._outputs.deliver_nothing(self._handover(epoch, f"{self._token}.{epoch}"))
         # Where all workers share a machine every shard is at home everywhere.
         self._sticky = not is_local(self._place.parent.sparkContext.master)
         if self._sticky:
             self._homes = homes(self._place.session, self._plan.shards).persist()
             self._homes.count()
 
-    def _resume(self, manifest: Any) -> None:
+    def _nothing_yet(self) -> Manifest:
+        """Make the manifest of a run that has not done anything."""
+        assert self._checkpoint is not None
+        return self._checkpoint.manifest(
+            units={}, watermarks={}, sources=self._sources(drained=False, wakeup=None), batches={}
+        )
+
+    def _check_logs(self, newest: Manifest) -> None:
+        """See that Spark's logs are those that the manifest counts, before Spark reads them."""
+        assert self._checkpoint is not None
+        found = [
+            f"{name}: {problem}"
+            for name, record in newest.logs.items()
+            for problem in log_problems(self._checkpoint.files, record)
+        ]
+        if found:
+            listed = "".join(f"\n  * {sentence}" for sentence in found)
+            msg = (
+                f"Spark's log in checkpoint {self._checkpoint.files.place} does not fit the "
+                f"manifest of epoch {newest.epoch}; rows would be lost or come twice:{listed}"
+            )
+            raise CheckpointError(msg)
+
+    def _handover(self, epoch: int, attempt: str) -> Handover:
+        assert self._checkpoint is not None
+        return Handover(
+            epoch=epoch, attempt=attempt, run=self._writer,
+            incarnation=self._checkpoint.incarnation, token=self._token,
+            fence=self._checkpoint.check_newest, fresh=not self._begun,
+            remove_later=self._options.remove_later_epochs,
+        )
+
+    def _resume(self, manifest: Manifest) -> None:
         told = manifest.sources
         now = told["now"]
         if isinstance(self._clock, ScriptClock):
@@ -204,7 +247,9 @@ class Stream:
         self._marks = dict(told["marks"])
         self._wakeup = told["wakeup"]
         self._drained = told["drained"]
+        self._begun = told.get("begun", True)
         self._writer = told["writer"]
+        self._logs = dict(manifest.logs)
         self._batches = dict(manifest.batches)
         self._former = former_units(manifest, self._plan.shards)
         self._watermarks = watermarks_of(manifest, self._plan.shards)
@@ -213,13 +258,18 @@ class Stream:
             watermarks=by_step(self._plan, self._watermarks),
         )
 
+    def _raise_failure(self) -> None:
+        """Raise what has failed since the last look: an epoch that a query brought, or a query."""
+        if self._failure is None and (failure := self._queries.failure()) is not None:
+            self._failure = translate(failure)
+        if self._failure is not None:
+            raise self._failure
+
     def _listen(self) -> None:
         """See that the queries of the streaming DataFrames run, once all else has been read."""
         assert self._checkpoint is not None
-        if self._failure is None and (failure := self._queries.failure()) is not None:
-            self._failure = translate(failure)
         ending = self._told_to_stop or self._told_to_drain or self._drained
-        if self._failure is not None or ending or self._checkpoint.newest is None:
+        if self._failure is not None or ending or not self._begun:
             return
         if all(r.streaming or n in self._read for n, r in self._frames.reads.items()):
             for name in self._frames.streaming():
@@ -230,7 +280,7 @@ class Stream:
 
     def _situation(self) -> Situation:
         assert self._checkpoint is not None
-        begun = self._checkpoint.newest is not None
+        begun = self._begun
         bounded = [n for n, r in self._frames.reads.items() if not r.streaming]
         streaming = self._frames.streaming()
         listening = [n for n in streaming if self._queries.is_listening(n)]
@@ -323,13 +373,12 @@ class Stream:
                 # Neither counted nor lost: Spark brings it again at the next start.
                 raise EndingError(ENDING)
             last = self._batches.get(name, -1)
-            if batch_id <= last:
-                return  # it counts already: the crash came between our commit and Spark's
-            if batch_id > last + 1:
-                self._failure = self._gap(name, last, batch_id)
-                self._wake.set()
-                raise self._failure
             try:
+                if batch_id not in (last, last + 1):
+                    raise self._gap(name, last, batch_id)
+                if batch_id == last:
+                    self._check_same(name)
+                    return  # it counts already: the crash came between our commit and Spark's
                 self._epoch(frame=batch, source=name, batch_id=batch_id)
             except BaseException as failure:
                 self._failure = failure
@@ -337,19 +386,34 @@ class Stream:
                 raise
         self._wake.set()
 
+    def _check_same(self, name: str) -> None:
+        """See that a batch that Spark brings again is the one that counts."""
+        assert self._checkpoint is not None
+        record = self._logs.get(name)
+        if record is not None and (found := log_problems(self._checkpoint.files, record)):
+            msg = f"{name}: {found[0]}"
+            raise CheckpointError(msg)
+
     def _gap(self, name: str, last: int, batch_id: int) -> CheckpointError:
         assert self._checkpoint is not None
-        folder = self._folder_of(name)
+        what = (
+            "the rows between would be lost. A manifest was removed"
+            if batch_id > last
+            else "what it calls by old numbers may be other rows. Its log was cut back"
+        )
         return CheckpointError(
             f"{name}: Spark goes on with batch {batch_id}, but the newest manifest of checkpoint "
-            f"{self._checkpoint.files.place} knows its batches up to {last} only: the rows between "
-            f"would be lost. A manifest was removed, or {folder} is of another run. Restore the "
-            "manifest, or remove the whole checkpoint folder to begin anew"
+            f"{self._checkpoint.files.place} counts its batches up to {last}: {what}, or "
+            f"{self._folder_of(name)} is of another run. Restore what was removed, or remove the "
+            "whole checkpoint folder and the sink's rows to begin anew"
         )
 
     def _folder_of(self, name: str) -> str:
         assert self._checkpoint is not None
-        return self._checkpoint.source_folder(str(sorted(self._frames.reads).index(name)))
+        return self._checkpoint.source_folder(self._log_of(name))
+
+    def _log_of(self, name: str) -> str:
+        return str(sorted(self._frames.reads).index(name))
 
     def _end_queries(self) -> None:
         with self._lock:  # no epoch is running; none begins from here on
@@ -429,7 +493,8 @@ class Stream:
             watermarks=self._watermarks,
             files=self._checkpoint.files,
             local=local_folder(self._options.state_dir, self._checkpoint.files.path("")),
-            direct=self._outputs.folders(self._number(), self._writer, attempt),
+            direct=self._outputs.folders(attempt),
+            next_driver=self._checkpoint.next_driver,
             bundle_seconds=self._options.bundle_seconds,
         )
         session = self._place.session if frame is None else frame.sparkSession
@@ -452,16 +517,17 @@ class Stream:
                 [(row.seq, bytes(row.payload)) for row in told.collect()],
                 [stage.name for stage in self._plan.stages()], self.standing.monitoring_infos,
             )
+            check_complete(reports, len(self._plan.supersteps), self._plan.shards)
             counts: dict[int, int] = defaultdict(int)
             for report in reports:
                 for channel, count in report.outputs.items():
                     counts[channel] += count
             crash_point(Point.BEFORE_SINKS, epoch.number, attempt)
             staged = {
-                channel: (folder, [n for r in reports for n in r.files.get(channel, ())])
-                for channel, folder in epoch.direct.items()
+                channel: [name for r in reports for name in r.files.get(channel, ())]
+                for channel in epoch.direct
             }
-            self._outputs.deliver_epoch(epoch.number, self._writer, counts, staged)
+            self._outputs.deliver_epoch(self._handover(epoch.number, attempt), counts, staged)
         except Exception as error:
             found = translate(error)
             if found is error:
@@ -491,6 +557,7 @@ class Stream:
             for partition, high in report.highs.items():
                 highs[partition] = max(highs.get(partition, high), high)
         clocks, read, batches = dict(self._clocks), set(self._read), dict(self._batches)
+        logs = dict(self._logs)
         for name, clock in clocks.items():
             clocks[name] = clock.seen(highs if name == source else {}, epoch.now)
         if source:
@@ -499,24 +566,22 @@ class Stream:
                 read.add(source)
             if batch_id is not None:
                 batches[source] = batch_id
+                logs[source] = recorded(
+                    self._checkpoint.files, f"spark/{self._log_of(source)}", batch_id,
+                    logs.get(source),
+                )
         if drain:
             clocks = {name: clock.finished() for name, clock in clocks.items()}
         wakeup = min((r.wakeup for r in reports if r.wakeup is not None), default=None)
         manifest = self._checkpoint.manifest(
             units=units,
             watermarks={f"{stage}/{shard}": pair for (stage, shard), pair in watermarks.items()},
-            sources={
-                "now": self._clock.now(),
-                "clocks": {name: clock.to_json() for name, clock in clocks.items()},
-                "read": sorted(read),
-                "steps": self._steps,
-                "marks": self._marks,
-                "wakeup": wakeup,
-                "drained": drain or self._drained,
-                "writer": self._writer,
-            },
+            sources=self._sources(
+                drained=drain or self._drained, wakeup=wakeup, clocks=clocks, read=read, begun=True
+            ),
             metrics=dump(infos),
             batches=batches,
+            logs=logs,
         )
         crash_point(Point.AFTER_SINKS, epoch.number, epoch.attempt)
         try:
@@ -528,7 +593,8 @@ class Stream:
             )
             raise CheckpointError(msg) from error
         crash_point(Point.AFTER_MANIFEST, epoch.number, epoch.attempt)
-        self._clocks, self._read, self._batches = clocks, read, batches
+        self._begun = True
+        self._clocks, self._read, self._batches, self._logs = clocks, read, batches, logs
         self._watermarks, self._wakeup = watermarks, wakeup
         self._drained = drain or self._drained
         self._former = {}
@@ -550,6 +616,29 @@ class Stream:
             monitoring_infos=infos,
         )
         self.on_epoch(self.standing)
+
+    def _sources(
+        self,
+        *,
+        drained: bool,
+        wakeup: int | None,
+        clocks: Mapping[str, SourceClock] | None = None,
+        read: Collection[str] = (),
+        begun: bool = False,
+    ) -> dict[str, Any]:
+        """Give what a manifest keeps of the sources."""
+        known = self._clocks if clocks is None else clocks
+        return {
+            "now": self._clock.now(),
+            "clocks": {name: clock.to_json() for name, clock in known.items()},
+            "read": sorted(read),
+            "steps": self._steps,
+            "marks": self._marks,
+            "wakeup": wakeup,
+            "drained": drained,
+            "begun": begun,
+            "writer": self._writer,
+        }
 
     def _source_mark(self, ref: str) -> int:
         if ref.startswith(FRAME_PREFIX):

@@ -11,6 +11,7 @@ import json
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from apache_beam import pvalue
@@ -23,6 +24,7 @@ from headrace.errors import (
     ResultError,
     UnsupportedTransformError,
 )
+from headrace.io.claims import Claim
 from headrace.io.columns import columns_of
 from headrace.io.places import EPOCH, FILE_FORMATS, EpochFolders, Mode
 
@@ -58,6 +60,23 @@ class Lease:
         if self._holders <= 0 and not self._ended:
             self._ended = True
             self._release()
+
+
+def _nobody_newer() -> None:
+    """There is no other driver."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """Which epoch rows belong to, and who hands them over."""
+
+    epoch: int
+    claim: Claim  # of the driver, on this sink
+    fresh: bool = False  # no epoch of the run counts yet
+    attempt: str = "1"  # names this try of the driver at the epoch
+    fence: Callable[[], None] = _nobody_newer  # raises if the checkpoint has a newer driver
+    empty: bool | None = None  # whether there are no rows; None: not known
+    remove_later: bool = False  # what the sink holds of later epochs goes, instead of a refusal
 
 
 class Sink(ptransform.PTransform):  # type: ignore[misc]
@@ -96,18 +115,11 @@ class Sink(ptransform.PTransform):  # type: ignore[misc]
     def check_epochs(self, name: str) -> None:
         """Refuse, by the step's full name, to take rows epoch by epoch if that cannot be."""
 
-    def deliver_epoch(
-        self, frame: Any, epoch: int, fresh: bool, *, writer: str, empty: bool | None = None
-    ) -> None:
-        """Take the rows of one epoch of a streaming pipeline, perhaps for a second time.
+    def prepare_epochs(self, session: Any, delivery: Delivery) -> None:
+        """Make ready for the epochs of a driver that starts; `delivery` is the first one."""
 
-        Args:
-            frame: the rows.
-            epoch: the epoch's number.
-            fresh: this is the first epoch of a run, and no manifest has confirmed it yet.
-            writer: names this sink of this run and no other, after a restart too.
-            empty: whether there are no rows; Spark is asked if not given.
-        """
+    def deliver_epoch(self, frame: Any, delivery: Delivery) -> None:
+        """Take the rows of one epoch of a streaming pipeline, perhaps for a second time."""
         raise NotImplementedError
 
 
@@ -123,7 +135,11 @@ class WriteToSpark(Sink):
         path: where `format` writes to; in a streaming pipeline, each epoch to a folder of its own.
         table: the name of a table, as `saveAsTable` takes it.
         function: called on the driver, once or once per epoch, with the DataFrame; if it has a
-            second parameter without default, or one called `epoch`, with the epoch's number too.
+            second parameter without default, or one called `epoch`, with the epoch's number too,
+            and with more if it has parameters called `incarnation` (which start of the driver
+            calls) and `writer` (a name for this sink of this run). An epoch may come twice, and in
+            storage without locks from a driver that was thought dead: docs/guide/streaming-io.md
+            says what the function must do then.
         format: a format that Spark knows; parquet if not given.
         mode: error, overwrite or append; in a streaming pipeline, what its first start does.
         schema: `name string, price double`, or a StructType; found in the elements' type if not
@@ -175,7 +191,7 @@ class WriteToSpark(Sink):
     def deliver(self, frame: Any, lease: Lease) -> None:
         """Write the DataFrame."""
         if self._function is not None:
-            _call(self._function, frame, 0)
+            _call(self._function, frame, ONCE)
         else:
             self._save(frame, self._mode, {})
 
@@ -184,26 +200,36 @@ class WriteToSpark(Sink):
         if self._folders is not None and isinstance(self.schema, StructType):
             _check_free(name, self.schema)
 
-    def deliver_epoch(
-        self, frame: Any, epoch: int, fresh: bool, *, writer: str, empty: bool | None = None
-    ) -> None:
+    def prepare_epochs(self, session: Any, delivery: Delivery) -> None:
+        """Claim the path for a driver: see what is there, and keep older drivers out."""
+        if self._folders is None:
+            return
+        if self.schema is not None:
+            _check_free(self.label, self.columns(session))
+        self._folders.claim(
+            session, delivery.claim, self._mode, fresh=delivery.fresh,
+            next_epoch=delivery.epoch, remove_later=delivery.remove_later,
+        )
+
+    def deliver_epoch(self, frame: Any, delivery: Delivery) -> None:
         """Write the rows of one epoch; to files, once even when it is done twice."""
         if self._function is not None:
-            _call(self._function, frame, epoch)
+            delivery.fence()
+            _call(self._function, frame, delivery)
             return
-        if empty is None:
-            empty = frame.isEmpty()
+        empty = frame.isEmpty() if delivery.empty is None else delivery.empty
         if self._folders is not None:
             _check_free(self.label, frame.schema)
+            self.prepare_epochs(frame.sparkSession, delivery)
+            self._folders.write(frame, delivery.epoch, delivery.attempt, empty, delivery.fence)
+        elif delivery.fresh or not empty:
+            delivery.fence()
+            writer = delivery.claim.writer
             # Only a new run asks what is there: later on, what is there is our own.
-            mode = self._mode if fresh else Mode.APPEND
-            self._folders.begin(frame, writer, mode)
-            self._folders.write(frame, epoch, writer, empty)
-        elif fresh or not empty:
-            mode = self._mode if fresh else Mode.APPEND
+            mode = self._mode if delivery.fresh else Mode.APPEND
             if mode is Mode.ERROR and self._made_by == writer:
                 mode = Mode.OVERWRITE  # what is there is an earlier attempt of this epoch
-            self._save(frame, mode, self._transaction(writer, epoch))
+            self._save(frame, mode, self._transaction(writer, delivery.epoch))
             self._made_by = writer
 
     @property
@@ -215,30 +241,15 @@ class WriteToSpark(Sink):
             and self._folders.is_local
         )
 
-    def staging(
-        self, no_rows: Callable[[], Any], attempt: str, *, fresh: bool, writer: str
-    ) -> str:
-        """Give the folder for the files of one attempt at an epoch; no reader looks there.
-
-        Args:
-            no_rows: gives a DataFrame of such rows, without any.
-            attempt: names the attempt.
-            fresh: this is the first epoch of a run, and no manifest has confirmed it yet.
-            writer: names this sink of this run and no other, after a restart too.
-        """
+    def staging(self, attempt: str) -> str:
+        """Give the folder for the files of one attempt at an epoch; no reader looks there."""
         assert self._folders is not None
-        if not self._folders.has_begun(writer):  # before there is a file: the place is looked at
-            empty = no_rows()
-            _check_free(self.label, empty.schema)
-            self._folders.begin(empty, writer, self._mode if fresh else Mode.APPEND)
-        return self._folders.staging(writer, attempt)
+        return self._folders.staging(attempt)
 
-    def deliver_files(
-        self, epoch: int, staging: str, names: Sequence[str], *, writer: str
-    ) -> None:
+    def deliver_files(self, delivery: Delivery, names: Sequence[str]) -> None:
         """Take the rows of one epoch as files that workers wrote; once, even if called twice."""
         assert self._folders is not None
-        self._folders.take(epoch, writer, staging, names)
+        self._folders.take(delivery.epoch, delivery.attempt, names, delivery.fence)
 
     def _transaction(self, writer: str, epoch: int) -> dict[str, str]:
         """Delta tables pass over a write whose numbers they have seen; Spark's own formats ask
@@ -267,23 +278,39 @@ def _check_free(name: str, columns: StructType) -> None:
         raise OptionError(msg)
 
 
-def _call(function: Callable[..., None], frame: Any, epoch: int) -> None:
-    """Call a user's function with the epoch's number if it asks for one.
+#: The one delivery of a batch pipeline.
+ONCE = Delivery(epoch=0, claim=Claim(writer="", incarnation=0, token=""), fresh=True)
 
-    A second parameter with a default does not ask: it is how a lambda keeps a value.
+
+def _call(function: Callable[..., None], frame: Any, delivery: Delivery) -> None:
+    """Call a user's function with what it asks for beside the rows.
+
+    A second parameter with a default does not ask for the epoch's number: it is how a lambda keeps
+    a value.
     """
     try:
         parameters = dict(inspect.signature(function).parameters)
     except ValueError:  # some functions written in C
         parameters = {}
     by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    needed = [p for p in parameters.values() if p.kind in by_place and p.default is p.empty]
-    if EPOCH in parameters and parameters[EPOCH].kind is not inspect.Parameter.POSITIONAL_ONLY:
-        function(frame, epoch=epoch)
-    elif len(needed) == 2:
-        function(frame, epoch)
+    known: dict[str, Any] = {
+        EPOCH: delivery.epoch,
+        "incarnation": delivery.claim.incarnation,
+        "writer": delivery.claim.writer,
+    }
+    asked = {
+        name: value
+        for name, value in known.items()
+        if name in parameters and parameters[name].kind is not inspect.Parameter.POSITIONAL_ONLY
+    }
+    needed = [
+        p for p in parameters.values()
+        if p.kind in by_place and p.default is p.empty and p.name not in asked
+    ]
+    if EPOCH not in asked and len(needed) == 2:
+        function(frame, delivery.epoch, **asked)
     else:
-        function(frame)
+        function(frame, **asked)
 
 
 class DataFrameHandle:
@@ -361,9 +388,7 @@ class ToDataFrame(Sink):
         )
         raise UnsupportedTransformError(msg)
 
-    def deliver_epoch(
-        self, frame: Any, epoch: int, fresh: bool, *, writer: str, empty: bool | None = None
-    ) -> None:
+    def deliver_epoch(self, frame: Any, delivery: Delivery) -> None:
         """Refuse, as `check_epochs` does."""
         self.check_epochs(self.label)
 

@@ -27,6 +27,7 @@ from headrace.plan.supersteps import Channel, Superstep
 from headrace.worker.columns import decode
 from headrace.worker.epoch import Epoch, ShardReport
 from headrace.worker.failures import MARK, report_failure
+from headrace.worker.fence import enter
 from headrace.worker.findings import LOG_NUMBER
 from headrace.worker.frames import (
     REPORT_CHANNEL,
@@ -194,6 +195,7 @@ def _work(
     task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch], outbox: Outbox
 ) -> None:
     def work() -> None:
+        enter(None)
         load_main_session(task.settings.main_session, task.settings.pickle_library)
         run = ShardRun(task, shard, outbox.send)
         if task.source is not None:
@@ -208,6 +210,7 @@ def _work_epoch(
     blob: bytes, epoch: Epoch, shard: int, batches: Iterable[pa.RecordBatch], outbox: Outbox
 ) -> None:
     def work() -> None:
+        enter(epoch)
         name = (epoch.run, zlib.crc32(blob), shard)
         _forget_idle_runs(epoch.run)
         # Taken out while it works: what fails in the middle of an epoch is not used again.

@@ -33,6 +33,7 @@ class Epoch:
     former: Mapping[int, tuple[Chain, ...]]  # superstep -> units of another number of shards
     watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard): in and out, last epoch
     files: Files  # the checkpoint folder
+    next_driver: str  # the file in it that tells of a newer driver
     local: str  # where stores are kept on this machine
     direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
     bundle_seconds: float  # how long a splittable DoFn may run before it is split

@@ -15,6 +15,7 @@ from headrace.state.chain import Chain
 from headrace.state.changelog import write_rows
 from headrace.state.files import Files
 from headrace.state.layout import Kind, name, part
+from tests.engine.test_spark_log import Log
 
 NOON = 1_893_499_200_000_000  # 2030-01-01T12:00:00Z
 GLOBAL_END = 9_223_371_950_454_775_000  # where Beam's global window ends
@@ -198,6 +199,28 @@ def test_verify_finds_what_is_missing(place: str, capsys: pytest.CaptureFixture[
     assert str(Path(place, "pipeline.json")) in lines[0]
     assert lines[1].startswith("unit 1-0: ") and LOG in lines[1]
     assert lines[2] == f"bad: 2 problems in {place}"
+
+
+@pytest.mark.parametrize("name", ["offsets/1", "sources/0/1"])
+def test_verify_reads_spark_s_own_log_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    log = Log(tmp_path / "checkpoint")
+    for batch in range(2):
+        log.run(batch)
+    place = str(tmp_path / "checkpoint")
+    with Checkpoint.open(place, PIPELINE, now=NOON) as checkpoint:
+        assert log.record is not None
+        checkpoint.commit(
+            checkpoint.manifest(
+                units={}, watermarks={}, sources={}, batches={"Read": 1}, logs={"Read": log.record}
+            )
+        )
+    assert said(capsys, "verify", place)[-1].startswith("good: epoch 0")
+    (log.root / name).write_bytes((log.root / name).with_name("0").read_bytes())
+    lines = said(capsys, "verify", place, status=1)
+    assert lines[0].startswith(f"Read: {log.root / name} is not the file that the manifest counts")
+    assert lines[-1].startswith("bad: 1 problem")
 
 
 def test_verify_begins_again_when_the_pipeline_swept_meanwhile(

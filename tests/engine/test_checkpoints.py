@@ -5,6 +5,7 @@ The steps are those numbered in `headrace/engine/checkpoints.py`; each gap has i
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -227,6 +228,78 @@ def test_an_older_driver_that_commits_last_makes_the_newer_one_start_again(
     with pytest.raises(CheckpointError, match="committed by an older driver .* start again"):
         commit(new)
     assert opened(place).newest == written
+
+
+def nothing_yet(checkpoint: Checkpoint) -> Manifest:
+    return checkpoint.manifest(units={}, watermarks={}, sources={"begun": False}, batches={})
+
+
+@pytest.mark.parametrize("committed", [0, 2])
+def test_without_a_lock_a_driver_that_sleeps_in_its_commit_finds_the_epoch_given_away(
+    place: str, monkeypatch: pytest.MonkeyPatch, committed: int
+) -> None:
+    unlocked(monkeypatch)
+    old = opened(place)
+    chain = Chain(logs=(link("state/1-0/a"),), version=1, past=(1,))
+    for _ in range(committed):
+        commit(old, {"1-0": chain}, sources={"x": 1}, batches={"orders": 7})
+    new = opened(place)
+    assert new.shut_out(lambda: nothing_yet(new)) == [committed]
+    monkeypatch.setattr(old, "check_newest", lambda: None)  # what it saw before it slept
+    with pytest.raises(CheckpointError, match="incarnation 2 .* has taken checkpoint"):
+        commit(old)
+    taken = new.newest
+    assert taken is not None and taken.takeover and taken.epoch == committed
+    if committed:
+        assert (taken.units, taken.batches) == ({"1-0": chain}, {"orders": 7})
+    commit(new)
+    assert epochs_of(new.files) == list(range(committed + 2))
+
+
+def test_without_a_lock_an_epoch_committed_a_moment_ago_counts(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlocked(monkeypatch)
+    old = opened(place)
+    commit(old)
+    new = opened(place)
+    monkeypatch.setattr(old, "check_newest", lambda: None)
+    written = commit(old, sources={"x": 2})
+    assert new.shut_out(lambda: nothing_yet(new)) == [2]
+    assert new.newest is not None and new.newest.sources == written.sources
+
+
+def test_epochs_given_away_by_drivers_that_died_at_once_are_all_told(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sinks must be told that they have no rows, and nobody knows who came to do that."""
+    unlocked(monkeypatch)
+    commit(opened(place))
+    for start in range(5):
+        driver = opened(place)
+        assert driver.shut_out(lambda: nothing_yet(driver)) == list(range(1, start + 2))  # noqa: B023
+    commit(driver)
+    assert opened(place).shut_out(lambda: nothing_yet(driver)) == [7]
+
+
+def test_with_a_lock_no_epoch_is_given_away(place: str) -> None:
+    with opened(place) as checkpoint:
+        commit(checkpoint)
+    with opened(place) as checkpoint:
+        assert checkpoint.is_locked
+        assert checkpoint.shut_out(lambda: nothing_yet(checkpoint)) == []
+        assert checkpoint.next_epoch == 1
+
+
+def test_a_folder_whose_file_system_has_no_locks_is_not_called_locked(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(checkpoints.fcntl, "flock", refuse)
+    with opened(place) as checkpoint:
+        assert not checkpoint.is_locked
 
 
 def test_a_number_claimed_at_the_same_moment_is_passed_over(
@@ -475,9 +548,9 @@ def test_a_manifest_cut_short_or_continued_is_never_accepted(length: int, more: 
 def test_a_file_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unseal(seal({"x": 1})) == {"x": 1}
     with monkeypatch.context() as patch:
-        patch.setattr(manifests, "FORMAT", 2)
+        patch.setattr(manifests, "FORMAT", 99)
         newer = seal({"x": 1})
-    with pytest.raises(ValueError, match=r"a newer version of headrace \(format 2, this one"):
+    with pytest.raises(ValueError, match=r"a newer version of headrace \(format 99, this one"):
         unseal(newer)
     with monkeypatch.context() as patch:
         patch.setattr(manifests, "FORMAT", 0)
@@ -493,14 +566,14 @@ def test_a_file_of_a_newer_version_is_not_called_damaged(
     """To restore or to remove it, the advice for damage, would be the wrong thing to do."""
     files = Files(str(tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(manifests, "FORMAT", 2)
+        patch.setattr(manifests, "FORMAT", 99)
         files.write(name, seal({"x": 1}))
     read = read_description if name == "pipeline.json" else partial(read_manifest, epoch=0)
     with pytest.raises(CheckpointError) as told:
         read(files)
     assert str(told.value) == (
-        f"{tmp_path}/{name} was written by a newer version of headrace (format 2, this one reads "
-        "1): run the pipeline with the version that wrote the checkpoint, or a later one"
+        f"{tmp_path}/{name} was written by a newer version of headrace (format 99, this one reads "
+        f"up to {manifests.FORMAT}): run the pipeline with the version that wrote the checkpoint, or a later one"
     )
 
 
