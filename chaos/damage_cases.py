@@ -138,7 +138,6 @@ def _targets(home: Path) -> Iterator[tuple[str, Sequence[str]]]:
             is_unit = folder == "checkpoint/state/1-0"
             kinds = LOG_KINDS if is_log else FOLDER_KINDS if is_unit else _WHOLE_KINDS
             yield folder, tuple(kinds)
-    for path in sorted((home / "output").glob("*/_headrace/*")):
-        yield below(path), ("deleted",)
-    for path in sorted((home / "output").glob("*/epoch=*")):
-        yield below(path), ("deleted",)
+    for pattern in ("*/_headrace", "*/epoch=*"):
+        for path in sorted((home / "output").glob(pattern)):
+            yield below(path), _WHOLE_KINDS

@@ -211,7 +211,7 @@ def part_of(home: Path, path: str) -> str:
         of = place.with_name(place.name[1:-4])
         return f"{part_of(home, str(of))} .crc"
     if (home / path).is_dir():
-        return re.sub(r"=\d+|[0-9a-f]{16}", "", re.sub(r"/\d+\b", "/N", path)) + "/"
+        return re.sub(r"output/\w+|=\d+", _plain, re.sub(r"/\d+$|/\d+(?=/)", "/N", path)) + "/"
     if found := _SPARK.match(path):
         return f"spark {found[2]}, {_age(home, path)}" if found[2] else "spark metadata"
     if place.parts[0] == "output":
@@ -224,6 +224,10 @@ def part_of(home: Path, path: str) -> str:
     if folder == "state":
         return f"state, {_needed(home, path)}"
     return folder
+
+
+def _plain(found: re.Match[str]) -> str:
+    return "output/SINK" if found[0].startswith("output") else "=N"
 
 
 def _age(home: Path, path: str) -> str:

@@ -573,7 +573,8 @@ def test_a_file_of_a_newer_version_is_not_called_damaged(
         read(files)
     assert str(told.value) == (
         f"{tmp_path}/{name} was written by a newer version of headrace (format 99, this one reads "
-        f"up to {manifests.FORMAT}): run the pipeline with the version that wrote the checkpoint, or a later one"
+        f"up to {manifests.FORMAT}): run the pipeline with the version that wrote the checkpoint, "
+        "or a later one"
     )
 
 
