@@ -5,6 +5,8 @@ Each says which step it concerns, what went wrong and what to do about it. Impor
 
 from __future__ import annotations
 
+import errno
+
 
 class HeadraceError(Exception):
     """The root of all errors raised by headrace itself."""
@@ -44,6 +46,14 @@ class TransportError(HeadraceError):
 
 class WorkerLostError(HeadraceError):
     """A Python worker or an executor died and Spark gave the task up."""
+
+
+class DiskFullError(HeadraceError, OSError):
+    """There is no room for what must be written; names the folder and how much is free there."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.errno = errno.ENOSPC
 
 
 class StateError(HeadraceError):

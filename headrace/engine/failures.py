@@ -10,15 +10,22 @@ import base64
 import builtins
 import importlib
 import json
+import os
 import re
+import tempfile
 from typing import Any
 
-from headrace.errors import PackagingError, WorkerLostError
+from headrace.errors import DiskFullError, PackagingError, WorkerLostError
+from headrace.state.room import free_bytes
 from headrace.worker.entry import MARK
 
 _MARKED = re.compile(re.escape(MARK) + r"([A-Za-z0-9+/=]+)")
 _NO_HEADRACE = "ModuleNotFoundError: No module named 'headrace"
 _NO_MEMORY = "java.lang.OutOfMemoryError"
+#: As the JVM and Python both say it.
+_NO_ROOM = "No space left on device"
+#: A path in a text of Spark's, with or without the scheme it writes before it.
+_PATH = re.compile(r"(?:file:)?(/[^\s:'\",;()]+)")
 _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly", "crashed", "exitcode")
 
 
@@ -57,6 +64,10 @@ def translate(error: BaseException) -> BaseException:
         )
         small.__cause__ = error
         return small
+    if _NO_ROOM in text:
+        full = DiskFullError(_full(text))
+        full.__cause__ = error
+        return full
     if any(sign in text for sign in _LOST):
         lost = WorkerLostError(
             "a Python worker died and Spark gave the task up. Usual causes: out of memory (lower "
@@ -66,6 +77,22 @@ def translate(error: BaseException) -> BaseException:
         lost.__cause__ = error
         return lost
     return error
+
+
+def _full(text: str) -> str:
+    """Say where Spark found no room, with the folders it may have been and what is free there."""
+    said = next(line.strip() for line in text.splitlines() if _NO_ROOM in line)
+    # Where the line names no file it was a temporary one of Spark's.
+    named = [os.path.dirname(path) for path in _PATH.findall(said)]
+    own = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
+    folders = dict.fromkeys([*named, *own.split(",")])
+    rooms = [f"{folder} has {free:,} bytes free" for folder in folders
+             if (free := free_bytes(folder)) is not None]
+    return (
+        f"a disk is full. Spark said: {said[:500]}. On this machine {', '.join(rooms)}. What was "
+        "committed is whole: make room (also where executors keep spark.local.dir), and start the "
+        "pipeline again"
+    )
 
 
 def _facts(encoded: str) -> dict[str, Any] | None:

@@ -26,6 +26,8 @@ DIGITS = 8
 #: Manifests that stay readable, and with them every file they name.
 KEPT_MANIFESTS = 3
 
+_WRITTEN_BY = "it was written by"
+_WAY_ON = "run the pipeline with the version that wrote the checkpoint, or a later one"
 _SUM = b"sha256 "
 _SUM_BYTES = len(_SUM) + 64 + 1  # the last line, with its end
 _NUMBERED = re.compile(rf"\d{{{DIGITS},}}(?!\d)")
@@ -120,8 +122,11 @@ def unseal(data: bytes) -> dict[str, Any]:
         msg = f"its checksum does not fit its {len(data)} bytes"
         raise ValueError(msg)
     found = json.loads(body)
-    if found.pop("format", None) not in READABLE:
-        msg = "it was written by another version of headrace"
+    written = found.pop("format", None)
+    if written not in READABLE:
+        newer = isinstance(written, int) and written > FORMAT
+        which = f"{'a newer' if newer else 'another'} version of headrace (format {written}, this"
+        msg = f"{_WRITTEN_BY} {which} one reads up to {FORMAT}): {_WAY_ON}"
         raise ValueError(msg)
     return dict(found)
 
@@ -196,5 +201,10 @@ def _dealt(marks: Marks, shards: int) -> Marks:
 
 
 def damage(path: str, wrong: str, remedy: str) -> CheckpointError:
-    """Make the error for a file of a checkpoint that cannot be read."""
+    """Make the error for a file of a checkpoint that cannot be read.
+
+    A file of another version is whole, and nothing that is done about damage would help.
+    """
+    if wrong.startswith(_WRITTEN_BY):
+        return CheckpointError(f"{path} {wrong.removeprefix('it ')}")
     return CheckpointError(f"{path} is damaged: {wrong}. {remedy}")

@@ -134,8 +134,8 @@ class Chain:
             )
         except (KeyError, TypeError, ValueError) as error:
             msg = (
-                f"a manifest names a unit's state in a form that cannot be read: {error!r}. It is "
-                f"damaged or of another release of headrace; use an older checkpoint."
+                f"a manifest names a unit's state in a form that this version of headrace cannot "
+                f"read: {error!r}. Run the pipeline with the version that wrote the checkpoint."
             )
             raise CheckpointError(msg) from error
 

@@ -35,6 +35,8 @@ _ADVICE = (
     "Bring the file back from a copy of the checkpoint folder, or start from an older checkpoint."
 )
 
+_WAY_ON = "run the pipeline with the version that wrote the checkpoint, or a later one"
+
 
 class Draft:
     """A file that is being made in memory."""
@@ -100,7 +102,11 @@ def fetch(files: Files, link: Link) -> bytes:
     if whole != crc or crc != link.crc:
         raise _bad(files, link, f"its checksum is {whole:08x} and should be {link.crc:08x}")
     if version != _FORMAT:
-        raise _bad(files, link, f"it is of format {version}, this release reads {_FORMAT}")
+        msg = (
+            f"{files.path(link.name)} was written by {_other(version)} version of headrace (format "
+            f"{version}, this one reads {_FORMAT}): {_WAY_ON}"
+        )
+        raise StateError(msg)
     if length != len(data) - _FOOT.size or rows != link.rows:
         raise _bad(files, link, f"it holds {rows} rows and should hold {link.rows}")
     return data
@@ -137,6 +143,10 @@ def problems(files: Files, link: Link) -> list[str]:
     except pa.ArrowException as error:
         return [str(_bad(files, link, str(error)))]
     return []
+
+
+def _other(version: int) -> str:
+    return "a newer" if version > _FORMAT else "another"
 
 
 def _bad(files: Files, link: Link, what: str) -> StateError:

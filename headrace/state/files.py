@@ -14,6 +14,7 @@ from pathlib import Path
 from pyarrow import fs
 
 from headrace.state.private import make_below, open_unshared
+from headrace.state.room import room_for
 
 #: Names of files that are still being written begin so; readers skip them.
 UNFINISHED = ".writing-"
@@ -47,8 +48,9 @@ class Files:
         """Write a whole file; what was there before is replaced."""
         unfinished = self._unfinished(name)
         try:
-            self._put(unfinished, data)
-            self._system.move(unfinished, self.path(name))
+            with room_for(self.path(name), len(data)):
+                self._put(unfinished, data)
+                self._system.move(unfinished, self.path(name))
         except BaseException:
             with suppress(OSError):
                 self._system.delete_file(unfinished)
@@ -66,8 +68,9 @@ class Files:
             return True
         unfinished = self._unfinished(name)
         try:
-            self._put(unfinished, data)
-            os.link(unfinished, self.path(name))
+            with room_for(self.path(name), len(data)):
+                self._put(unfinished, data)
+                os.link(unfinished, self.path(name))
         except FileExistsError:
             return False
         finally:

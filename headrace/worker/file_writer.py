@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.state.room import room_for
 from headrace.worker.columns import ColumnWriter
 
 #: Rows of a row group: readers skip and share work by groups, so few large ones are better.
@@ -56,6 +57,7 @@ class FileWriter(ColumnWriter):
         self._rows = 0
         self._file: Any = None
         self._file_name = ""
+        self._path = ""
 
     def flush(self) -> None:
         """End the file, if there is one."""
@@ -63,7 +65,8 @@ class FileWriter(ColumnWriter):
         self._write()
         if self._file is None:
             return
-        self._file.close()
+        with room_for(self._path):
+            self._file.close()
         self._file = None
         self._wrote(self._file_name, self._rows)
         self._rows = 0
@@ -80,13 +83,15 @@ class FileWriter(ColumnWriter):
     def _write(self) -> None:
         if not self._batches:
             return
-        if self._file is None:
-            folder = Path(self._folder())
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file_name = f"part-{self._shard:05d}-{uuid.uuid4().hex}.parquet"
-            self._file = pq.ParquetWriter(folder / self._file_name, self._schema)
         table = pa.Table.from_batches(self._batches, self._schema)
-        self._file.write_table(table, row_group_size=table.num_rows)
+        if self._file is None:
+            self._file_name = f"part-{self._shard:05d}-{uuid.uuid4().hex}.parquet"
+            self._path = f"{self._folder()}/{self._file_name}"
+        with room_for(self._path, table.nbytes):
+            if self._file is None:
+                Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+                self._file = pq.ParquetWriter(self._path, self._schema)
+            self._file.write_table(table, row_group_size=table.num_rows)
         self._rows += table.num_rows
         self._batches, self._waiting, self._waiting_bytes = [], 0, 0
 

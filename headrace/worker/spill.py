@@ -20,6 +20,7 @@ from zlib import crc32
 from apache_beam.coders import observable
 
 from headrace.errors import TransportError
+from headrace.state.room import room_for
 
 _HEAD = struct.Struct("<IIII")  # name bytes, values, chunk bytes, checksum of the chunk
 _HEAD_SUM = struct.Struct("<I")  # checksum of the four and the name: a damaged name is another key
@@ -84,15 +85,16 @@ class SpillRuns:
 
     def write(self, groups: Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]) -> None:
         """Write one run; `groups` come in name order, each with its (count, bytes) chunks."""
-        file = RunFile()
-        for name, chunks in groups:
-            for count, data in chunks:
-                head = _HEAD.pack(len(name), count, len(data), crc32(data))
-                file.write(head)
-                file.write(_HEAD_SUM.pack(crc32(head + name)))
-                file.write(name)
-                file.write(data)
-        file.flush()
+        with room_for(f"{tempfile.gettempdir()}/headrace-spill"):
+            file = RunFile()
+            for name, chunks in groups:
+                for count, data in chunks:
+                    head = _HEAD.pack(len(name), count, len(data), crc32(data))
+                    file.write(head)
+                    file.write(_HEAD_SUM.pack(crc32(head + name)))
+                    file.write(name)
+                    file.write(data)
+            file.flush()
         self._runs.append(file)
 
     def groups(self) -> Iterator[tuple[bytes, list[Chunk]]]:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -549,8 +550,32 @@ def test_a_file_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -
     with monkeypatch.context() as patch:
         patch.setattr(manifests, "FORMAT", 99)
         newer = seal({"x": 1})
-    with pytest.raises(ValueError, match="another version of headrace"):
+    with pytest.raises(ValueError, match=r"a newer version of headrace \(format 99, this one"):
         unseal(newer)
+    with monkeypatch.context() as patch:
+        patch.setattr(manifests, "FORMAT", 0)
+        older = seal({"x": 1})
+    with pytest.raises(ValueError, match=r"by another version of headrace \(format 0, this one"):
+        unseal(older)
+
+
+@pytest.mark.parametrize("name", ["pipeline.json", "manifests/00000000.json"])
+def test_a_file_of_a_newer_version_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """To restore or to remove it, the advice for damage, would be the wrong thing to do."""
+    files = Files(str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(manifests, "FORMAT", 99)
+        files.write(name, seal({"x": 1}))
+    read = read_description if name == "pipeline.json" else partial(read_manifest, epoch=0)
+    with pytest.raises(CheckpointError) as told:
+        read(files)
+    assert str(told.value) == (
+        f"{tmp_path}/{name} was written by a newer version of headrace (format 99, this one reads "
+        f"up to {manifests.FORMAT}): run the pipeline with the version that wrote the checkpoint, "
+        "or a later one"
+    )
 
 
 def test_a_sealed_file_that_is_no_manifest_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.engine.failures import RemoteTraceback, class_of, translate
-from headrace.errors import WorkerLostError
+from headrace.errors import DiskFullError, WorkerLostError
 from headrace.worker.failures import MAX_CHARACTERS, report_failure
 
 
@@ -55,6 +56,33 @@ def test_the_cause_carries_the_workers_traceback() -> None:
     cause = through_spark(caught.value).__cause__
     assert isinstance(cause, RemoteTraceback)
     assert "in deep_in_user_code" in str(cause)
+
+
+def test_a_full_disk_that_spark_tells_of_names_the_folder_and_what_is_free(tmp_path: Path) -> None:
+    said = (
+        "Job aborted due to stage failure: Lost task 1.0 in stage 7.0\n"
+        f"java.io.FileNotFoundException: {tmp_path}/blockmgr-1/0a/temp (No space left on device)\n"
+        "\tat java.base/java.io.FileOutputStream.open0(Native Method)"
+    )
+    found = translate(RuntimeError(said))
+    assert isinstance(found, DiskFullError)
+    assert f"{tmp_path}/blockmgr-1/0a has " in str(found)
+    assert " bytes free" in str(found)
+    assert "make room" in str(found)
+
+
+def test_a_full_disk_without_a_path_names_the_folder_of_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    found = translate(RuntimeError("java.io.IOException: No space left on device"))
+    assert isinstance(found, DiskFullError)
+    assert f"{tmp_path} has " in str(found)
+
+
+def test_a_full_disk_that_user_code_met_stays_the_users_exception() -> None:
+    found = through_spark(Rejected("No space left on device"))
+    assert type(found) is Rejected
 
 
 def test_a_message_of_many_megabytes_is_cut() -> None:

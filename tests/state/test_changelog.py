@@ -97,8 +97,11 @@ def test_a_file_of_another_format_is_refused_before_it_is_read(
     monkeypatch.setattr("headrace.state.changelog._FORMAT", 2)
     link = write(files, "log")
     monkeypatch.undo()
-    with pytest.raises(StateError, match="of format 2, this release reads 1"):
+    with pytest.raises(StateError, match=r"newer version .*\(format 2, this one reads 1\)") as told:
         read_link(files, link)
+    assert f"{files.path(link.name)} was written by" in str(told.value)
+    assert "run the pipeline with the version that wrote" in str(told.value)
+    assert "Bring the file back" not in str(told.value)  # nothing is wrong with the file
 
 
 def test_a_missing_file_is_named_with_its_whole_path(files: Files, tmp_path: Path) -> None:
