@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import socket
+import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,8 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from pyarrow import fs
-
+from headrace.engine.claims import created, see_that_it_refuses
 from headrace.engine.identity import Description, difference
 from headrace.engine.manifests import (
     KEPT_MANIFESTS,
@@ -40,7 +40,7 @@ from headrace.engine.manifests import (
 )
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
-from headrace.state.files import UNFINISHED, Files
+from headrace.state.files import Files, shown
 
 PIPELINE = "pipeline.json"
 LOCK = "lock"
@@ -176,7 +176,7 @@ class Checkpoint:
         """Take a checkpoint folder over, or begin one.
 
         Args:
-            place: a folder's path, or a URI that pyarrow knows.
+            place: a folder's path, or the URI of one on an object store or a file system.
             description: what the pipeline is, as `Description.to_json` gives it.
             now: processing time in microseconds, to be told to people.
         """
@@ -185,8 +185,13 @@ class Checkpoint:
             files = Files(place)
             lock = _locked(files) if files.is_local else None
         except (OSError, ValueError) as e:
-            msg = f"{place} cannot be a checkpoint folder: {e}"
+            msg = f"{shown(place)} cannot be a checkpoint folder: {e}"
             raise CheckpointError(msg) from e
+        if not files.exclusive:
+            _log.warning(
+                "the file system of checkpoint %s cannot create a file on the condition that there "
+                "is none: see to it that no two drivers use this checkpoint at once", shown(place)
+            )
         try:
             # Looked at before the claim: a pipeline that does not belong here must not stop the
             # one that does and may be running.
@@ -195,9 +200,12 @@ class Checkpoint:
             if old is None or old.to_json() != new.to_json():
                 files.write(PIPELINE, seal(new.to_json()))
             return cls(files, lock, new, number)
-        except BaseException:
+        except BaseException as e:
             if lock is not None:
                 lock.close()
+            if isinstance(e, OSError):
+                msg = f"{shown(place)} cannot be a checkpoint folder: {e}"
+                raise CheckpointError(msg) from e
             raise
 
     def __enter__(self) -> Checkpoint:
@@ -231,7 +239,7 @@ class Checkpoint:
 
     def source_folder(self, source: str) -> str:
         """Give the folder, path or URI, that Spark may use for a streaming DataFrame."""
-        return f"{self.files.place.rstrip('/')}/spark/{source}"
+        return self.files.below(f"spark/{source}")
 
     def manifest(
         self,
@@ -261,7 +269,12 @@ class Checkpoint:
         # Numbers are claimed without gaps and never deleted: the next one tells of all newer ones.
         if self.files.exists(_incarnation_name(self.incarnation + 1)):
             raise self._taken_over()
-        if not _create(self.files, manifest_name(manifest.epoch), manifest.to_bytes()):
+        if not created(self.files, manifest_name(manifest.epoch), manifest.to_bytes()):
+            raise self._taken_over()
+        # One that slept since it looked finds the name free once the newer driver has swept it.
+        if self.files.exists(_incarnation_name(self.incarnation + 1)) and (
+            max(epochs_of(self.files)) > manifest.epoch
+        ):
             raise self._taken_over()
         self.newest = manifest
         self._epochs.append(manifest.epoch)
@@ -293,8 +306,8 @@ class Checkpoint:
         # Manifests first: one that is there can be relied on, also if this is cut short.
         self.files.delete(gone)
         if self._to_search <= 0:
-            found = [*self.files.names("state"), *_unfinished(self.files, "state")]
-            old = orphans([*found, *_unfinished(self.files, "manifests")], kept)
+            found = [*self.files.names("state"), *self.files.unfinished("state")]
+            old = orphans([*found, *self.files.unfinished("manifests")], kept)
         else:
             old = sorted(retired((self._known[epoch] for epoch in leaving), kept))
         self.files.delete(old)
@@ -351,19 +364,20 @@ def _fitting(files: Files, new: Description) -> Description | None:
 
 
 def _claimed(files: Files, now: int) -> int:
-    """Claim the next incarnation number."""
+    """Claim the next incarnation number; CheckpointError where a claim cannot be relied on."""
     started = datetime.fromtimestamp(now // 1_000_000, timezone.utc).isoformat()
     number = max(_numbers(files, "incarnations"), default=0) + 1
     while True:
-        record = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
-        if _create(files, _incarnation_name(number), json.dumps(record).encode()):
-            return number
+        record = {
+            "host": socket.gethostname(), "pid": os.getpid(), "started": started,
+            "token": uuid.uuid4().hex,
+        }
+        data = json.dumps(record).encode()
+        if created(files, _incarnation_name(number), data):
+            break
         number += 1
-
-
-def _create(files: Files, name: str, data: bytes) -> bool:
-    """Create a file unless there is one; where creation is not exclusive, see who won."""
-    return files.create(name, data) and (files.is_local or files.read(name) == data)
+    see_that_it_refuses(files, _incarnation_name(number), data)
+    return number
 
 
 def _locked(files: Files) -> IO[str]:
@@ -396,15 +410,3 @@ def _holder(lock: IO[str]) -> str:
         return f"process {found['pid']} on host {found['host']}"
     except (ValueError, TypeError, KeyError):  # it has locked the file and not yet written to it
         return "another process"
-
-
-def _unfinished(files: Files, folder: str) -> list[str]:
-    """Give the names of files below a folder that were never finished."""
-    system = fs.LocalFileSystem() if files.is_local else fs.FileSystem.from_uri(files.place)[0]
-    chosen = fs.FileSelector(files.path(folder), allow_not_found=True, recursive=True)
-    skip = len(files.path("")) + 1
-    return sorted(
-        info.path[skip:]
-        for info in system.get_file_info(chosen)
-        if info.type == fs.FileType.File and info.base_name.startswith(UNFINISHED)
-    )
