@@ -41,6 +41,7 @@ from headrace.engine.probe import is_local
 from headrace.engine.queries import ENDING, EndingError, Queries
 from headrace.engine.reports import Infos, gather
 from headrace.engine.session import Place, own_query, shares_disk
+from headrace.engine.spark_folders import see_that_spark_can_open, spark_folder
 from headrace.engine.standing import Standing, StreamOptions, by_step
 from headrace.errors import CheckpointError, PlanError, WorkerLostError
 from headrace.io.frames import Frames
@@ -168,6 +169,8 @@ class Stream:
             place = self._own_folder.name
         if "://" not in place:
             place = os.path.abspath(place)  # Spark's own folder need not be the driver's
+        if self._frames.streaming():
+            see_that_spark_can_open(self._place.session, place)
         facts = self._plan.facts
         description = describe(
             self._plan, coders=facts.coders, windowings=facts.windowings,
@@ -349,7 +352,8 @@ class Stream:
 
     def _folder_of(self, name: str) -> str:
         assert self._checkpoint is not None
-        return self._checkpoint.source_folder(str(sorted(self._frames.reads).index(name)))
+        number = sorted(self._frames.reads).index(name)
+        return spark_folder(self._place.session, self._checkpoint.source_folder(str(number)))
 
     def _end_queries(self) -> None:
         with self._lock:  # no epoch is running; none begins from here on
