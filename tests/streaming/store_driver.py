@@ -1,6 +1,6 @@
 """A driver whose checkpoint is in an object store; also a process of its own, to be killed.
 
-python -m tests.streaming.store_driver CHECKPOINT OUTPUT STATE_DIR
+python -m tests.streaming.store_driver CHECKPOINT OUTPUT STATE_DIR [INBOX]
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from apache_beam.transforms import core
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.utils.timestamp import Duration
 
-from headrace.io import WriteToSpark
+from headrace.engine.session import start_session
+from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.runner import SparkRunner
 
 STEPS = 6
@@ -46,7 +47,9 @@ class Counter(beam.DoFn):  # type: ignore[misc]
     """An unbounded source of Beam's kind: one step, then the rest is put off to another epoch."""
 
     @core.DoFn.unbounded_per_element()  # type: ignore[untyped-decorator]
-    def process(self, element: int, tracker: Any = STEPWISE) -> Iterator[tuple[str, int]]:
+    def process(
+        self, element: int, tracker: Any = STEPWISE
+    ) -> Iterator[tuple[str, int]]:
         del element
         step = tracker.current_restriction().start
         if tracker.try_claim(step):
@@ -68,8 +71,14 @@ class Total(beam.DoFn):  # type: ignore[misc]
         yield *pair, total.read()
 
 
-def run(checkpoint: str, output: str, state_dir: str, spark: Any = None) -> None:
-    """Run to the end; each epoch's rows go to a file, which an epoch that comes again replaces."""
+def run(
+    checkpoint: str, output: str, state_dir: str, inbox: str = "", spark: Any = None
+) -> None:
+    """Run to the end; each epoch's rows go to a file, which an epoch that comes again replaces.
+
+    Reads the inbox, a folder of JSON files, as a streaming DataFrame; without one, Beam's source.
+    """
+    spark = spark or start_session("local[2]")
 
     def take(frame: Any, epoch: int) -> None:
         rows = [list(row) for row in frame.collect()]
@@ -79,13 +88,19 @@ def run(checkpoint: str, output: str, state_dir: str, spark: Any = None) -> None
         runner=SparkRunner(spark=spark),
         options=PipelineOptions([
             f"--checkpoint={checkpoint}", f"--state_dir={state_dir}", "--shards=2",
-            "--streaming", "--progress=off", "--spark_master=local[2]",
+            "--streaming", "--progress=off", *(["--available_now"] if inbox else []),
         ]),
     )  # fmt: skip
+    if inbox:
+        reader = spark.readStream.schema("key string, at long, step int")
+        frame = reader.option("maxFilesPerTrigger", 1).json(inbox)
+        found = pipeline | ReadFromSpark(frame, timestamp="at") | beam.Map(
+            lambda row: (row.key, row.step)
+        ).with_output_types(tuple[str, int])
+    else:
+        found = pipeline | beam.Create([STEPS], reshuffle=False) | beam.ParDo(Counter())
     _ = (
-        pipeline
-        | beam.Create([STEPS], reshuffle=False)
-        | "steps" >> beam.ParDo(Counter())
+        found
         | "total" >> beam.ParDo(Total())
         | WriteToSpark(function=take, schema="key string, step int, total int")
     )
