@@ -79,7 +79,7 @@ verify: setup ## every workload in every condition against its oracle; see docs/
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
-	--extra test --extra lab --extra dev --no-emit-index-url --no-header --generate-hashes \
+	--extra stores --extra test --extra lab --extra dev --no-emit-index-url --no-header --generate-hashes \
 	--output-file requirements.lock pyproject.toml
 
 clean: ## remove everything make and the tools have made

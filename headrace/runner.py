@@ -113,7 +113,8 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
         )
         parser.add_argument(
             "--checkpoint", default="",
-            help="Streaming: the folder (a path, or a URI that pyarrow knows) where state is kept. "
+            help="Streaming: the folder (a path or a URI: s3://, gs://, abfss://, hdfs://, ...) "
+            "where state is kept. "
             "A pipeline started again on it goes on where it was. Default: a folder of its own "
             "that ends with the run, so that nothing survives.",
         )

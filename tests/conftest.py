@@ -9,11 +9,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.spark_session import spark  # noqa: F401 (a fixture, for every test that asks for it)
+from tests.s3 import s3  # noqa: F401 (fixtures, for every test that asks for them)
+from tests.spark_session import spark  # noqa: F401
 
 # Spark starts its workers with the `python3` of PATH unless told otherwise, and that one may have
 # another version and no Beam.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+# The S3 of the tests asks who is there and lets everybody in. Set before Spark starts, so that its
+# workers know it too, and always: a client without a name would go and look for one elsewhere.
+os.environ.update(AWS_ACCESS_KEY_ID="tests", AWS_SECRET_ACCESS_KEY="tests")
+os.environ.pop("AWS_SESSION_TOKEN", None)
 
 # Marker -> whether the test still runs. A test that runs must fail: when it passes, the gap is
 # closed and the marker has to go (xfail_strict).

@@ -26,7 +26,7 @@ from headrace.engine.manifests import Manifest
 from headrace.engine.spark_log import problems as log_problems
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
-from headrace.state.files import Files
+from headrace.state.files import Files, shown
 from headrace.state.layout import TIMED, Kind, kind_of, place_of, time_of
 from headrace.state.snapshot import read_chain, verify_chain
 
@@ -129,10 +129,10 @@ def _run(verb: Any, arguments: argparse.Namespace) -> int:
         files = Files(arguments.checkpoint)
         found = is_checkpoint(files)
     except (OSError, ValueError) as e:
-        print(f"headrace: {arguments.checkpoint} cannot be read: {e}", file=sys.stderr)
+        print(f"headrace: {shown(arguments.checkpoint)} cannot be read: {e}", file=sys.stderr)
         return 2
     if not found:
-        print(f"headrace: {arguments.checkpoint} is no checkpoint folder", file=sys.stderr)
+        print(f"headrace: {shown(arguments.checkpoint)} is no checkpoint folder", file=sys.stderr)
         return 2
     return int(verb(files, arguments))
 

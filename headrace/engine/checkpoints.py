@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import socket
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,8 +27,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import IO, Any
 
-from pyarrow import fs
-
+from headrace.engine.exclusive import created, see_that_it_refuses
 from headrace.engine.identity import Description, difference
 from headrace.engine.manifests import (
     KEPT_MANIFESTS,
@@ -43,7 +43,7 @@ from headrace.engine.manifests import (
 )
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
-from headrace.state.files import UNFINISHED, Files
+from headrace.state.files import Files, shown
 from headrace.state.trust import check_trusted
 
 PIPELINE = "pipeline.json"
@@ -181,7 +181,7 @@ class Checkpoint:
         """Take a checkpoint folder over, or begin one.
 
         Args:
-            place: a folder's path, or a URI that pyarrow knows.
+            place: a folder's path, or the URI of one on an object store or a file system.
             description: what the pipeline is, as `Description.to_json` gives it.
             now: processing time in microseconds, to be told to people.
         """
@@ -192,8 +192,13 @@ class Checkpoint:
                 check_trusted(Path(files.path("")))
             lock = _locked(files) if files.is_local else None
         except (OSError, ValueError) as e:
-            msg = f"{place} cannot be a checkpoint folder: {e}"
+            msg = f"{shown(place)} cannot be a checkpoint folder: {e}"
             raise CheckpointError(msg) from e
+        if not files.exclusive:
+            _log.warning(
+                "the file system of checkpoint %s cannot create a file on the condition that there "
+                "is none: see to it that no two drivers use this checkpoint at once", shown(place)
+            )
         try:
             # Looked at before the claim: a pipeline that does not belong here must not stop the
             # one that does and may be running.
@@ -202,9 +207,12 @@ class Checkpoint:
             if old is None or old.to_json() != new.to_json():
                 files.write(PIPELINE, seal(new.to_json()))
             return cls(files, lock, new, number)
-        except BaseException:
+        except BaseException as e:
             if lock is not None:
                 lock.close()
+            if isinstance(e, OSError):
+                msg = f"{shown(place)} cannot be a checkpoint folder: {e}"
+                raise CheckpointError(msg) from e
             raise
 
     def __enter__(self) -> Checkpoint:
@@ -238,7 +246,7 @@ class Checkpoint:
 
     def source_folder(self, source: str) -> str:
         """Give the folder, path or URI, that Spark may use for a streaming DataFrame."""
-        return f"{self.files.place.rstrip('/')}/spark/{source}"
+        return self.files.below(f"spark/{source}")
 
     def manifest(
         self,
@@ -267,7 +275,10 @@ class Checkpoint:
             )
             raise CheckpointError(msg)
         self.check_newest()
-        if not _create(self.files, manifest_name(manifest.epoch), manifest.to_bytes()):
+        if not created(self.files, manifest_name(manifest.epoch), manifest.to_bytes()):
+            raise self._taken_over()
+        # One that slept since it looked finds the name free once the newer driver has swept it.
+        if self.files.exists(self.next_driver) and max(epochs_of(self.files)) > manifest.epoch:
             raise self._taken_over()
         self._note(manifest)
 
@@ -305,7 +316,7 @@ class Checkpoint:
                 manifest, epoch=self.next_epoch, incarnation=self.incarnation, takeover=True
             )
             self.check_newest()
-            if _create(self.files, manifest_name(taken.epoch), taken.to_bytes()):
+            if created(self.files, manifest_name(taken.epoch), taken.to_bytes()):
                 self._note(taken)
                 break
             self._epochs, self._known = epochs_of(self.files), {}
@@ -349,8 +360,8 @@ class Checkpoint:
         # Manifests first: one that is there can be relied on, also if this is cut short.
         self.files.delete(gone)
         if self._to_search <= 0:
-            found = [*self.files.names("state"), *_unfinished(self.files, "state")]
-            old = orphans([*found, *_unfinished(self.files, "manifests")], kept)
+            found = [*self.files.names("state"), *self.files.unfinished("state")]
+            old = orphans([*found, *self.files.unfinished("manifests")], kept)
         else:
             old = sorted(retired((self._known[epoch] for epoch in leaving), kept))
         self.files.delete(old)
@@ -407,19 +418,20 @@ def _fitting(files: Files, new: Description) -> Description | None:
 
 
 def _claimed(files: Files, now: int) -> int:
-    """Claim the next incarnation number."""
+    """Claim the next incarnation number; CheckpointError where a claim cannot be relied on."""
     started = datetime.fromtimestamp(now // 1_000_000, timezone.utc).isoformat()
     number = max(_numbers(files, "incarnations"), default=0) + 1
     while True:
-        record = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
-        if _create(files, _incarnation_name(number), json.dumps(record).encode()):
-            return number
+        record = {
+            "host": socket.gethostname(), "pid": os.getpid(), "started": started,
+            "token": uuid.uuid4().hex,
+        }
+        data = json.dumps(record).encode()
+        if created(files, _incarnation_name(number), data):
+            break
         number += 1
-
-
-def _create(files: Files, name: str, data: bytes) -> bool:
-    """Create a file unless there is one; where creation is not exclusive, see who won."""
-    return files.create(name, data) and (files.is_local or files.read(name) == data)
+    see_that_it_refuses(files, _incarnation_name(number), data)
+    return number
 
 
 def _locked(files: Files) -> IO[str] | None:
@@ -454,15 +466,3 @@ def _holder(lock: IO[str]) -> str:
         return f"process {found['pid']} on host {found['host']}"
     except (ValueError, TypeError, KeyError):  # it has locked the file and not yet written to it
         return "another process"
-
-
-def _unfinished(files: Files, folder: str) -> list[str]:
-    """Give the names of files below a folder that were never finished."""
-    system = fs.LocalFileSystem() if files.is_local else fs.FileSystem.from_uri(files.place)[0]
-    chosen = fs.FileSelector(files.path(folder), allow_not_found=True, recursive=True)
-    skip = len(files.path("")) + 1
-    return sorted(
-        info.path[skip:]
-        for info in system.get_file_info(chosen)
-        if info.type == fs.FileType.File and info.base_name.startswith(UNFINISHED)
-    )

@@ -42,6 +42,7 @@ from headrace.engine.queries import ENDING, EndingError, Queries
 from headrace.engine.reports import Infos, check_complete, gather
 from headrace.engine.retries import Tries
 from headrace.engine.session import Place, own_query, shares_disk
+from headrace.engine.spark_folders import see_that_spark_can_open, spark_folder
 from headrace.engine.spark_log import problems as log_problems
 from headrace.engine.spark_log import recorded
 from headrace.engine.standing import Standing, StreamOptions, by_step
@@ -182,6 +183,8 @@ class Stream:
             note_process(Path(place))
         if "://" not in place:
             place = os.path.abspath(place)  # Spark's own folder need not be the driver's
+        if self._frames.streaming():
+            see_that_spark_can_open(self._place.session, place)
         facts = self._plan.facts
         description = describe(
             self._plan, coders=facts.coders, windowings=facts.windowings,
@@ -436,7 +439,8 @@ class Stream:
 
     def _folder_of(self, name: str) -> str:
         assert self._checkpoint is not None
-        return self._checkpoint.source_folder(self._log_of(name))
+        folder = self._checkpoint.source_folder(self._log_of(name))
+        return spark_folder(self._place.session, folder)
 
     def _log_of(self, name: str) -> str:
         return str(sorted(self._frames.reads).index(name))

@@ -1,127 +1,113 @@
-"""A folder of small files on any file system that pyarrow knows.
+"""A folder of small files: on a disk, in an object store, or on any file system pyarrow knows.
 
-Files are written whole and appear at once, or not at all. Knows nothing of what is in them.
+Files are written whole and appear at once, or not at all. Chooses the system for a place; the
+systems themselves are `disk`, `object_store` and `arrow_files`. Knows nothing of what is in a file.
 """
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Iterable
-from contextlib import suppress
-from pathlib import Path
 
 from pyarrow import fs
 
-from headrace.state.private import make_below, open_unshared
-from headrace.state.room import room_for
+from headrace.state.arrow_files import ArrowFiles
+from headrace.state.disk import Disk
+from headrace.state.file_system import UNFINISHED, System
+from headrace.state.object_store import SCHEMES, ObjectStore
 
-#: Names of files that are still being written begin so; readers skip them.
-UNFINISHED = ".writing-"
+__all__ = ["UNFINISHED", "Files", "shown"]
 
 
 class Files:
-    """Files below one folder, by names with `/`."""
+    """Files below one folder, by names with `/`. Can be pickled; holds no credentials."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, system: System | None = None) -> None:
+        """Open a folder, which need not be there.
+
+        Args:
+            place: a path or a URI.
+            system: where the files are, if not where the place says.
+        """
         self.place = place
-        if "://" in place:
-            self._system, self._root = fs.FileSystem.from_uri(place)
-        else:
-            self._system, self._root = fs.LocalFileSystem(), str(Path(place).absolute())
-        self.is_local = isinstance(self._system, fs.LocalFileSystem)
-        self._made: set[str] = set()
+        self._given = system
+        self._system = system or _system_at(place)
+        self.is_local = isinstance(self._system, Disk)  # so it can have a lock file
+        self.exclusive = self._system.exclusive  # of several that create a file, one succeeds
 
-    def __reduce__(self) -> tuple[type[Files], tuple[str]]:
-        return Files, (self.place,)
+    def __reduce__(self) -> tuple[type[Files], tuple[str, System | None]]:
+        return Files, (self.place, self._given)
 
     def path(self, name: str) -> str:
-        """Give the file's path in its file system."""
-        return f"{self._root}/{name}" if name else str(self._root)
+        """Give a file's path or address; for no name the folder's, unlike that of any other."""
+        return self._system.path(name)
+
+    def below(self, name: str) -> str:
+        """Give the place of a folder below this one: a path or a URI without options."""
+        base = self.place.partition("?")[0] if "://" in self.place else self.place
+        return f"{base.rstrip('/')}/{name}"
 
     def read(self, name: str) -> bytes:
         """Read a whole file; FileNotFoundError if there is none."""
-        with self._system.open_input_stream(self.path(name), compression=None) as stream:
-            return bytes(stream.read())
+        return self._system.read(name)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a whole file; what was there before is replaced."""
-        unfinished = self._unfinished(name)
-        try:
-            with room_for(self.path(name), len(data)):
-                self._put(unfinished, data)
-                self._system.move(unfinished, self.path(name))
-        except BaseException:
-            with suppress(OSError):
-                self._system.delete_file(unfinished)
-            raise
+        self._system.write(name, data)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a file unless there is one; say whether it was written.
 
-        Of several that try at the same moment one wins, on local file systems; elsewhere the last.
+        Of several that try at the same moment one is told so, if `exclusive`; else perhaps more,
+        and the last one's data stays. OSError leaves open whether it was written.
         """
-        if not self.is_local:
-            if self.exists(name):
-                return False
-            self.write(name, data)
-            return True
-        unfinished = self._unfinished(name)
-        try:
-            with room_for(self.path(name), len(data)):
-                self._put(unfinished, data)
-                os.link(unfinished, self.path(name))
-        except FileExistsError:
-            return False
-        finally:
-            with suppress(OSError):
-                os.unlink(unfinished)
-        return True
+        return self._system.create(name, data)
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""
-        return bool(self._system.get_file_info(self.path(name)).type == fs.FileType.File)
+        return self._system.size(name) is not None
 
     def size(self, name: str) -> int:
-        """Give a file's size in bytes."""
-        info = self._system.get_file_info(self.path(name))
-        if info.type != fs.FileType.File:
+        """Give a file's size in bytes; FileNotFoundError if there is none."""
+        found = self._system.size(name)
+        if found is None:
             raise FileNotFoundError(self.path(name))
-        return int(info.size)
+        return found
 
     def names(self, folder: str) -> list[str]:
         """Give the names of all finished files below a folder, sorted."""
-        chosen = fs.FileSelector(self.path(folder), allow_not_found=True, recursive=True)
-        skip = len(self._root) + 1
-        return sorted(
-            info.path[skip:]
-            for info in self._system.get_file_info(chosen)
-            if info.type == fs.FileType.File and not info.base_name.startswith(UNFINISHED)
-        )
+        return sorted(name for name in self._system.listed(folder) if not _is_unfinished(name))
+
+    def unfinished(self, folder: str) -> list[str]:
+        """Give the names of files below a folder that are being written, or never were to the end.
+
+        Sorted. An object store has none: what is not wholly there is not listed.
+        """
+        return sorted(name for name in self._system.listed(folder) if _is_unfinished(name))
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete files; one that is not there is no mistake."""
-        for name in names:
-            with suppress(FileNotFoundError):
-                self._system.delete_file(self.path(name))
+        self._system.delete(list(names))
 
-    def _unfinished(self, name: str) -> str:
-        folder, _, base = name.rpartition("/")
-        if folder not in self._made:
-            if self.is_local:
-                make_below(Path(self.path(folder)))
-            else:
-                self._system.create_dir(self.path(folder), recursive=True)
-            self._made.add(folder)
-        return self.path(f"{folder}/{UNFINISHED}{uuid.uuid4().hex}-{base}" if folder else
-                         f"{UNFINISHED}{uuid.uuid4().hex}-{base}")
 
-    def _put(self, path: str, data: bytes) -> None:
-        if not self.is_local:
-            with self._system.open_output_stream(path, compression=None) as stream:
-                stream.write(data)
-            return
-        with open(path, "wb", opener=open_unshared) as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
+def shown(place: str) -> str:
+    """Give a place as it may be told to people: without credentials and without options."""
+    scheme, mark, rest = place.partition("://")
+    if not mark:
+        return place
+    user, at, host = rest.partition("?")[0].rpartition("@")
+    return f"{scheme}://{user.partition(':')[0]}{at}{host}"
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.rpartition("/")[2].startswith(UNFINISHED)
+
+
+def _system_at(place: str) -> System:
+    """Give the system for a place; ValueError or OSError says why there is none."""
+    scheme, mark, _ = place.partition("://")
+    if not mark:
+        return Disk(place)
+    if scheme.lower() in SCHEMES:
+        return ObjectStore.at(place)
+    system, root = fs.FileSystem.from_uri(place)
+    return Disk(root) if isinstance(system, fs.LocalFileSystem) else ArrowFiles(system, root)

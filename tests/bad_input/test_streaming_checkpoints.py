@@ -22,6 +22,7 @@ from headrace.engine.checkpoints import Checkpoint, epochs_of, read_manifest
 from headrace.errors import CheckpointError, StateError
 from headrace.io import ReadFromSpark
 from headrace.runner import StreamResult
+from headrace.state.disk import Disk
 from headrace.state.files import Files
 from tests.streaming.harness import Gathered, Inbox, checkpointed, finished
 
@@ -186,14 +187,14 @@ class NoRoom:
         self._flag = str(flag)
 
     def __call__(self) -> None:
-        put, flag = Files._put, self._flag
+        put, flag = Disk._put, self._flag
 
-        def refuse(self: Files, path: str, data: bytes) -> None:
+        def refuse(self: Disk, path: str, data: bytes) -> None:
             if os.path.exists(flag):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
             put(self, path, data)
 
-        Files._put = refuse  # type: ignore[method-assign]
+        Disk._put = refuse  # type: ignore[method-assign]
 
 
 def test_a_change_log_that_finds_no_room_fails_the_epoch_and_nothing_else(
@@ -255,16 +256,16 @@ class Killed:
         self._flag = str(flag)
 
     def __call__(self) -> None:
-        put, flag = Files._put, self._flag
+        put, flag = Disk._put, self._flag
 
-        def die(self: Files, path: str, data: bytes) -> None:
+        def die(self: Disk, path: str, data: bytes) -> None:
             if os.path.exists(flag):
                 os.unlink(flag)
                 Path(path).write_bytes(data[: len(data) // 2])
                 os.kill(os.getpid(), signal.SIGKILL)
             put(self, path, data)
 
-        Files._put = die  # type: ignore[method-assign]
+        Disk._put = die  # type: ignore[method-assign]
 
 
 def test_an_epoch_whose_worker_was_killed_while_it_wrote_is_run_again(

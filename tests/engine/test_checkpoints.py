@@ -313,24 +313,8 @@ def test_a_number_claimed_at_the_same_moment_is_passed_over(
     assert checkpoints._claimed(files, NOON) == 4
 
 
-def test_where_creation_is_not_exclusive_the_loser_sees_it(place: str) -> None:
-    files = Files(place)
-
-    class Bucket:
-        is_local = False
-
-        def create(self, name: str, data: bytes) -> bool:
-            files.write(name, data)
-            files.write(name, b"of the other, a moment later")
-            return True
-
-        read = files.read
-
-    assert checkpoints._create(Bucket(), "manifests/00000000.json", b"mine") is False  # type: ignore[arg-type]
-
-
 class FarFiles(Files):
-    """Files as on an object store: nothing is locked, and nothing is created exclusively."""
+    """Files as on an object store: there is nothing to lock."""
 
     def __init__(self, place: str) -> None:
         super().__init__(place)
