@@ -9,15 +9,16 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import os
 import random
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path, PosixPath
+from pathlib import Path
 from typing import Any
 
 from headrace.engine import checkpoints, clock
-from headrace.io import places
 from headrace.state.files import Files
 
 #: What is noted when a fault took effect.
@@ -49,8 +50,7 @@ def apply(inside: Inside) -> None:
     if inside.slow_seconds:
         _note(inside.trace, SLOW)
         vars(checkpoints)["Files"] = partial(SlowFiles, longest=inside.slow_seconds)
-        SlowPath.longest = inside.slow_seconds
-        vars(places)["Path"] = SlowPath
+        vars(os)["rename"] = _slow_rename(inside.slow_seconds)
     if inside.jumps:
         vars(clock)["time"] = JumpingTime(inside.jumps, inside.trace)
     if inside.no_locks:
@@ -73,18 +73,6 @@ class SlowFiles(Files):
         _pause(self._longest)
 
 
-class SlowPath(PosixPath):
-    """A path whose renames take their time: between two of them a sink is half done."""
-
-    longest = 0.0
-
-    def rename(self, target: Any) -> Any:
-        """Rename, and rest."""
-        found = super().rename(target)
-        _pause(self.longest)
-        return found
-
-
 class JumpingTime:
     """In place of the module `time`: the wall clock of a machine that somebody sets."""
 
@@ -93,6 +81,10 @@ class JumpingTime:
         self._left = sorted(jumps)
         self._offset = 0
         self._trace = trace
+
+    def monotonic_ns(self) -> int:
+        """Give the time since the machine was started, which nobody sets."""
+        return time.monotonic_ns()
 
     def time_ns(self) -> int:
         """Give the time as the clock shows it now."""
@@ -111,6 +103,17 @@ def noted(trace: Path) -> list[str]:
 def _note(trace: str, text: str) -> None:
     with open(trace, "a", encoding="utf-8") as file:
         file.write(f"{text}\n")
+
+
+def _slow_rename(longest: float) -> Callable[..., None]:
+    """Give renames that take their time: between two of them a sink is half done."""
+    rename = os.rename
+
+    def slow(*where: Any, **more: Any) -> None:
+        rename(*where, **more)
+        _pause(longest)
+
+    return slow
 
 
 def _pause(longest: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from chaos.campaign import DIFFERENT, FAILED, RIGHT, Result
 from chaos.phases import Phase
+from chaos.variants import VARIANTS, SinkKind, Source, Variant
 from headrace.state.crash_points import Point
 
 #: What a gap is called in the table: `headrace.engine.stream` numbers the steps.
@@ -21,6 +22,17 @@ GAPS = {
     Point.AFTER_SINKS: "after step 3: no manifest",
     Point.AFTER_MANIFEST: "after step 4: Spark does not know",
     Point.AFTER_RETURN: "after step 5: all is read",
+}
+
+_READS = {
+    Source.FRAMES: "two streaming DataFrames", Source.SPLITTABLE: "unbounded splittable DoFns",
+}
+_WRITES = {
+    SinkKind.FILES: "Parquet, by the workers",
+    SinkKind.PARTITIONS: "Parquet with `partition_by`, by Spark",
+    SinkKind.FUNCTION: "a function, into SQLite",
+    SinkKind.BEAM_FILES: "Beam's `WriteToFiles`",
+    SinkKind.BEAM_TEXT: "Beam's `WriteToText`",
 }
 
 
@@ -80,6 +92,13 @@ def page(told: dict[str, Any]) -> str:
         "one round. The moments of faults depend on the machine, the faults themselves on the seed "
         "alone.",
         "",
+        "A round is one run from its first epoch to its end. Its plan is drawn from the seed: some "
+        "six starts of a driver, and what each of them suffers. Nothing is mocked: drivers, JVMs and "
+        "workers are processes that get signals, full disks are small file systems, and a driver "
+        "that comes back is a real one that was stopped, on a checkpoint without locks. Slow disks "
+        "and clocks that jump are put into the driver's process before Spark starts. After a kill "
+        "the next start may have another number of shards, or no local stores.",
+        "",
         "## What was done",
         "",
         "| fault | times |",
@@ -103,9 +122,14 @@ def page(told: dict[str, Any]) -> str:
         "",
         "## In which pipeline",
         "",
-        "| variant | faults |",
-        "|---|---:|",
-        *(f"| {name} | {count} |" for name, count in told["faults_by_variant"].items()),
+        "All of them keep windows, sessions, timers, state cells and a side input that comes late.",
+        "",
+        "| variant | reads | writes | faults |",
+        "|---|---|---|---:|",
+        *(
+            f"| {name} | {_READS[VARIANTS[name].source]} | {_writes(VARIANTS[name])} | {count} |"
+            for name, count in told["faults_by_variant"].items()
+        ),
     ]
     if told["skipped"]:
         names = ", ".join(f"{kind} ({count})" for kind, count in told["skipped"].items())
@@ -115,6 +139,10 @@ def page(told: dict[str, Any]) -> str:
                   f"Again: `{wrong['again']}`"]
         lines += [f"* {text.splitlines()[0]}" for text in wrong["told"]]
     return "\n".join(lines) + "\n"
+
+
+def _writes(variant: Variant) -> str:
+    return "; ".join(_WRITES[kind] for kind in dict.fromkeys(variant.sinks.values()))
 
 
 def _table(rows: Sequence[tuple[str, Counter[str]]]) -> list[str]:

@@ -31,18 +31,30 @@ class Ledger:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def __call__(self, frame: Any, epoch: int) -> None:
-        """Take the rows of an epoch, in one transaction."""
+    def __call__(self, frame: Any, epoch: int, incarnation: int = 0) -> None:
+        """Take the rows of an epoch, in one transaction.
+
+        A driver that a newer one has overtaken changes nothing, and what it wrote of this epoch and
+        of later ones before that goes.
+        """
         rows = [(epoch, *row) for row in frame.collect()]
         Path(self._path).parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as database:
-            with database:
-                database.execute(
-                    "CREATE TABLE IF NOT EXISTS rows"
-                    "(epoch INT, key TEXT, start INT, until INT, count INT, total INT, mix INT)"
-                )
-                database.execute("DELETE FROM rows WHERE epoch = ?", (epoch,))
-                database.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        opened = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
+        with closing(opened) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("CREATE TABLE IF NOT EXISTS drivers(incarnation INT)")
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS rows"
+                "(epoch INT, key TEXT, start INT, until INT, count INT, total INT, mix INT)"
+            )
+            newest = database.execute("SELECT max(incarnation) FROM drivers").fetchone()[0]
+            if newest is None or newest < incarnation:
+                database.execute("INSERT INTO drivers VALUES (?)", (incarnation,))
+            elif newest > incarnation:
+                return
+            database.execute("DELETE FROM rows WHERE epoch >= ?", (epoch,))
+            database.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            database.execute("COMMIT")
 
 
 class Write(beam.PTransform):  # type: ignore[misc]

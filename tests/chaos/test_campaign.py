@@ -152,6 +152,9 @@ def test_a_function_that_gets_an_epoch_twice_keeps_its_last_rows(tmp_path: Path)
     ledger(Frame(row), 1)
     ledger(Frame(row, other), 2)
     ledger(Frame(other), 2)
+    ledger(Frame(other), 3, 7)
+    ledger(Frame(row), 3, 6)  # a driver that was overtaken
+    ledger(Frame(), 3, 7)
     variant = replace(PLAIN, sinks={"flushes": SinkKind.FUNCTION})
     assert written(tmp_path, variant) == {"flushes": Counter([row, other])}
 
