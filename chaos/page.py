@@ -93,11 +93,11 @@ def page(told: dict[str, Any]) -> str:
         "alone.",
         "",
         "A round is one run from its first epoch to its end. Its plan is drawn from the seed: some "
-        "six starts of a driver, and what each of them suffers. Nothing is mocked: drivers, JVMs and "
-        "workers are processes that get signals, full disks are small file systems, and a driver "
-        "that comes back is a real one that was stopped, on a checkpoint without locks. Slow disks "
-        "and clocks that jump are put into the driver's process before Spark starts. After a kill "
-        "the next start may have another number of shards, or no local stores.",
+        "six starts of a driver, and what each of them suffers. Nothing is mocked: drivers, JVMs "
+        "and workers are processes that get signals, full disks are small file systems, and a "
+        "driver that comes back is a real one that was stopped, on a checkpoint without locks. "
+        "Slow disks and clocks that jump are put into the driver's process before Spark starts. "
+        "After a kill the next start may have another number of shards, or no local stores.",
         "",
         "## What was done",
         "",

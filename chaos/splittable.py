@@ -17,7 +17,7 @@ from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-#: (names of the files, in order)
+#: The files of one reader, in order.
 Files = tuple[str, ...]
 
 
@@ -46,7 +46,6 @@ class ReadFiles(beam.PTransform):  # type: ignore[misc]
             pbegin
             | beam.Impulse()
             | "Deal" >> beam.FlatMap(lambda _: dealt)
-            | beam.Reshuffle()
             | "Read" >> beam.ParDo(_Read(self._columns, self._disorder * 1_000_000))
         )
 
