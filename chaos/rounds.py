@@ -22,10 +22,10 @@ from chaos.phases import Phase, Standing, phase_of, standing
 from chaos.processes import POLL_SECONDS, Driver, Home, Part
 from chaos.variants import Variant
 
-#: An epoch takes a second; a driver that commits none for so long is stuck.
-STUCK_SECONDS = 150.0
+#: An epoch takes a second, and with much else to do many; who commits none for so long is stuck.
+STUCK_SECONDS = 300.0
 #: After its JVM died, or after it was taken over from, a driver must end within this time.
-ENDING_SECONDS = 90.0
+ENDING_SECONDS = 120.0
 #: After a start it takes seconds until Spark has its first Python worker.
 WORKER_SECONDS = 30.0
 #: Room on a disk that is about to be full.

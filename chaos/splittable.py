@@ -15,7 +15,10 @@ import pyarrow.parquet as pq
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+#: What is put off by no time at all is read in the same epoch.
+PAUSE_MICROS = 100_000
 
 #: The files of one reader, in order.
 Files = tuple[str, ...]
@@ -97,5 +100,5 @@ class _Read(beam.DoFn):  # type: ignore[misc]
                 known = estimator.current_watermark()
                 if known is None or mark > known:
                     estimator.set_watermark(mark)
-                tracker.defer_remainder()
+                tracker.defer_remainder(Duration(micros=PAUSE_MICROS))
                 return
