@@ -10,10 +10,12 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.commands import number, today
@@ -21,6 +23,7 @@ from chaos import kill_run
 from chaos.campaign import RIGHT, Asked, Campaign, run_round, variant_of
 from chaos.faults import plan_round
 from chaos.page import page, summary
+from chaos.rounds import STOP, StoppedError
 from chaos.variants import VARIANTS
 
 COMMANDS = ("kills", "campaign", "round", "page")
@@ -102,7 +105,8 @@ def _campaign(args: argparse.Namespace) -> int:
         faults=args.faults, first_seed=args.seed, asked=_asked(args), jobs=args.jobs,
         minutes=args.minutes, keep=args.keep, log=args.keep_going, say=_say,
     )
-    results = campaign.run()
+    with _stoppable():
+        results = campaign.run()
     told = summary(results, str(today()), _machine())
     if args.save is not None:
         args.save.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
@@ -115,6 +119,8 @@ def _campaign(args: argparse.Namespace) -> int:
     )
     for result in wrong:
         _say(f"{result.verdict}: {result.command}")
+    if STOP.is_set():
+        _say("stopped; the same command goes on" if args.keep_going else "stopped")
     enough = told["faults"] >= args.faults or args.minutes is not None
     if not enough:
         _say(f"only {told['faults']} of {args.faults} faults took effect")
@@ -130,7 +136,12 @@ def _round(args: argparse.Namespace) -> int:
             print(f"{number_}: {life}")
         return 0
     folder = args.folder or Path(tempfile.mkdtemp(prefix=f"headrace-chaos-{args.seed}-"))
-    result = run_round(args.seed, variant, _asked(args), folder)
+    try:
+        with _stoppable():
+            result = run_round(args.seed, variant, _asked(args), folder)
+    except StoppedError:
+        _say("stopped")
+        return 1
     _say(result.line())
     for kind, where, count in result.hits:
         _say(f"  {count:3} {kind}: {where}")
@@ -146,6 +157,18 @@ def _round(args: argparse.Namespace) -> int:
 def _page(args: argparse.Namespace) -> int:
     args.page.write_text(page(json.loads(args.saved.read_text("utf-8"))), encoding="utf-8")
     return 0
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a signal end the rounds in order: drivers and disks must not be left behind."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(each, lambda *_: STOP.set()) for each in numbers]
+    try:
+        yield
+    finally:
+        for each, handler in zip(numbers, before, strict=True):
+            signal.signal(each, handler)
 
 
 def _machine() -> str:

@@ -23,7 +23,7 @@ from chaos.faults import plan_round
 from chaos.oracle import differences, right_answer
 from chaos.processes import Home
 from chaos.reading import written
-from chaos.rounds import Round, RoundError
+from chaos.rounds import STOP, Round, RoundError, StoppedError
 from chaos.variants import VARIANTS, Variant
 
 RIGHT, DIFFERENT, FAILED = "right", "DIFFERENT", "FAILED"
@@ -106,7 +106,7 @@ def run_round(seed: int, variant: Variant, asked: Asked, folder: Path) -> Result
     )
     home = Home(source=source, folder=folder / "run")
     one = Round(home, variant, plan_round(seed, asked.faults), seed)
-    verdict, told, wanted = RIGHT, [], right_answer(source)
+    verdict, told, wanted = "", [], right_answer(source)
     try:
         one.run()
         told = differences(written(home.output, variant), wanted)
@@ -114,7 +114,7 @@ def run_round(seed: int, variant: Variant, asked: Asked, folder: Path) -> Result
     except (RoundError, TimeoutError) as failure:
         verdict, told = FAILED, [str(failure)]
     finally:
-        one.close(keep=verdict != RIGHT)
+        one.close(keep=verdict in (DIFFERENT, FAILED))
     outcome = one.outcome
     return Result(
         seed=seed, variant=variant.name, asked=asked, verdict=verdict, told=tuple(told),
@@ -156,6 +156,9 @@ class Campaign:
             folder = Path(tempfile.mkdtemp(prefix=f"headrace-chaos-{seed}-", dir=self._keep))
             try:
                 result = run_round(seed, variant_of(seed), self._asked, folder)
+            except StoppedError:
+                shutil.rmtree(folder, ignore_errors=True)
+                return
             finally:
                 with self._lock:
                     self._running -= 1
@@ -166,7 +169,7 @@ class Campaign:
             done = sum(result.faults for result in self.results)
             expected = done + self._running * self._asked.faults
             late = self._deadline is not None and time.monotonic() > self._deadline
-            if late or expected >= self._faults:
+            if STOP.is_set() or late or expected >= self._faults:
                 return None
             while any(result.seed == self._seed for result in self.results):
                 self._seed += 1

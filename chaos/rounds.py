@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -35,12 +36,22 @@ _PARTS = {
     Kind.WORKER_STOPPED: Part.WORKER, Kind.JVM_STOPPED: Part.JVM, Kind.DRIVER_STOPPED: Part.DRIVER,
 }
 CRASHED = re.compile(r"HEADRACE_CRASH: (\w+) (\d+) (\S+) (\S+)")
+#: How a driver says that there is another one; the second is Spark's way.
+_OVERTAKEN = re.compile(r"CheckpointError|CONCURRENT_STREAM_LOG_UPDATE")
 #: How a driver may end whose disk is full, besides saying so itself.
 _NO_ROOM = re.compile(r"No space left on device|errno = 28|Errno 28|MDB_MAP_FULL|Bus error|SIGBUS")
 
 
+#: Set from outside, it ends all rounds of this process.
+STOP = threading.Event()
+
+
 class RoundError(Exception):
     """A driver ended, or did not end, in a way that no fault explains."""
+
+
+class StoppedError(Exception):
+    """Somebody has stopped the round: it says nothing."""
 
 
 @dataclass(slots=True)
@@ -97,7 +108,7 @@ class Round:
                 if told[note]:
                     self.outcome.hits[kind, "while it runs"] = told[note]
             if failed:
-                self.close(keep=True)
+                self.close(keep=not STOP.is_set())
         return self.outcome
 
     def close(self, keep: bool) -> None:
@@ -168,7 +179,7 @@ class Round:
         code = old.wait(ENDING_SECONDS)
         self._frozen = None
         # One that hung after its last commit has nothing left to do.
-        if code != 0 and "CheckpointError" not in old.said:
+        if code != 0 and not _OVERTAKEN.search(old.said):
             msg = f"a driver that was taken over from did not say so:\n{_ended_badly(old)}"
             raise RoundError(msg)
 
@@ -192,6 +203,8 @@ class Round:
 
     def _moving(self, driver: Driver) -> bool:
         """Whether the driver runs; an error if it is stuck."""
+        if STOP.is_set():
+            raise StoppedError
         if driver.ended is not None:
             return False
         times = _commit_times(self._home.checkpoint)
