@@ -28,7 +28,8 @@ class FakeDriver:
     """Commits an epoch every moment until there are enough, or until something ends it."""
 
     made: list[FakeDriver] = []
-    ends: dict[int, tuple[int, str]] = {}  # number of the start -> how it ends after 3 epochs
+    ends: dict[int, tuple[int, str]] = {}  # number of the start -> how it ends after 3 epochs,
+    broken = threading.Event()  # once this is set
     last_words: str = ""  # of one that was frozen
 
     def __init__(self, home: Home, *, crash: str, **told: Any) -> None:
@@ -69,7 +70,7 @@ class FakeDriver:
         return self.ended is not None
 
     def _breaks(self, mine: int) -> bool:
-        if self._end is not None and mine == 3:
+        if self._end is not None and mine >= 3 and FakeDriver.broken.is_set():
             self.said, self.ended = self._end[1], self._end[0]
         return self.ended is not None
 
@@ -112,6 +113,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "Driver", FakeDriver)
     monkeypatch.setattr(FakeDriver, "made", [])
     monkeypatch.setattr(FakeDriver, "ends", {})
+    FakeDriver.broken.set()
     monkeypatch.setattr(FakeDriver, "last_words", "CheckpointError: taken over")
 
 
@@ -153,6 +155,7 @@ def test_a_full_disk_explains_only_the_end_of_a_driver_that_speaks_of_it(
     class FakeDisks:
         def fill(self, folder: Path, left_bytes: int) -> bool:
             del folder
+            FakeDriver.broken.set()
             return left_bytes >= 0
 
         def empty(self, folder: Path) -> None:
@@ -163,9 +166,11 @@ def test_a_full_disk_explains_only_the_end_of_a_driver_that_speaks_of_it(
 
     monkeypatch.setattr(Disks, "make", lambda *_: FakeDisks())
     life = Life(shards=2, faults=(fault(Kind.FULL_SINK), fault(Kind.MACHINE)))
+    FakeDriver.broken.clear()
     FakeDriver.ends = {1: (1, "OSError: [Errno 28] No space left on device")}
     outcome = carried_out(tmp_path / "a", life)
     assert outcome.starts == 2 and outcome.hits.total() == 1
+    FakeDriver.broken.clear()
     FakeDriver.ends = {3: (1, "ValueError: it broke")}
     with pytest.raises(RoundError, match="it broke"):
         carried_out(tmp_path / "b", life)
