@@ -62,7 +62,7 @@ class FakeDriver:
             mine += 1
 
     def _numbers(self, folder: str) -> list[Path]:
-        return list((self._home.checkpoint / folder).glob("*.json"))
+        return list((self._home.checkpoint / folder).glob("[0-9]*.json"))
 
     def _crashes(self, epoch: int) -> bool:
         if self.crash == f"after_sinks:{epoch}":
@@ -105,7 +105,9 @@ class FakeDriver:
 
 def _put(path: Path, told: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(told) + "\n")
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_text(json.dumps(told) + "\n")
+    unfinished.rename(path)
 
 
 @pytest.fixture(autouse=True)
