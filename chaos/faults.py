@@ -20,6 +20,7 @@ class Kind(Enum):
     DRIVER = "driver killed"  # the driver's Python; the others find out
     JVM = "JVM killed"  # the driver's Python finds out
     WORKER = "worker killed"  # one Python worker; the driver goes on
+    DAEMON = "daemon killed"  # from which workers are forked; the driver goes on
     GAP = "ended in a gap"  # at a numbered gap of the commit
     WORKER_STOPPED = "worker stopped"  # for longer than an epoch, then continued
     JVM_STOPPED = "JVM stopped"
@@ -40,7 +41,8 @@ FULL = (Kind.FULL_CHECKPOINT, Kind.FULL_STATE, Kind.FULL_SINK)
 WORKER_POINTS = (Point.BEFORE_SEAL, Point.AFTER_SEAL)
 #: What an unfriendly minute is made of: kind -> weight. The rest is dealt out by the seed's number.
 _PASSING = {
-    Kind.WORKER: 5, Kind.WORKER_STOPPED: 4, Kind.JVM_STOPPED: 2, Kind.DRIVER_STOPPED: 2,
+    Kind.WORKER: 5, Kind.DAEMON: 1, Kind.WORKER_STOPPED: 4, Kind.JVM_STOPPED: 2,
+    Kind.DRIVER_STOPPED: 2,
 }
 _FINAL = {Kind.MACHINE: 3, Kind.DRIVER: 2, Kind.JVM: 2, Kind.GAP: 6}
 #: The longest that a kill waits when the driver is to be hit while it starts.

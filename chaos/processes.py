@@ -19,8 +19,9 @@ from enum import Enum
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: What Spark's daemon of Python workers is called; the workers are forked from it.
-DAEMON = "headrace.worker.daemon"
+#: How Spark starts its daemon of Python workers; the workers are forked from it. The JVM's own
+#: command line has the module's name too, but not so.
+DAEMON = "-m headrace.worker.daemon"
 #: A JVM whose driver is gone ends by itself, usually at once.
 LINGER_SECONDS = 30.0
 POLL_SECONDS = 0.05
@@ -64,6 +65,7 @@ class Part(Enum):
 
     DRIVER = "driver"  # the driver's Python
     JVM = "JVM"
+    DAEMON = "daemon"  # from which Python workers are forked
     WORKER = "worker"  # one Python worker
 
 
@@ -163,9 +165,9 @@ class Driver:
         end(children)
         return self._process.returncode
 
-    def kill_worker(self, drawn: random.Random) -> bool:
-        """Kill one Python worker; say whether there was one."""
-        return self._signal(Part.WORKER, signal.SIGKILL, drawn) is not None
+    def kill_part(self, part: Part, drawn: random.Random) -> bool:
+        """Kill a part without which the driver goes on; say whether there was one."""
+        return self._signal(part, signal.SIGKILL, drawn) is not None
 
     def pause(self, part: Part, seconds: float, drawn: random.Random) -> bool:
         """Stop a part and continue it later; say whether there was one."""
@@ -193,7 +195,7 @@ class Driver:
 
     def _signal(self, part: Part, number: int, drawn: random.Random) -> int | None:
         """Send a signal to a part; give its id, or None if there is none."""
-        pids = sorted(self._pids(part))
+        pids = sorted(parts_of(self._process.pid, _table())[part])
         if not pids:
             return None
         pid = drawn.choice(pids)
@@ -203,24 +205,27 @@ class Driver:
             return None
         return pid
 
-    def _pids(self, part: Part) -> set[int]:
-        table = _table()
-        ours = _below(self._process.pid, table)
-        match part:
-            case Part.DRIVER:
-                return {self._process.pid}
-            case Part.JVM:  # the launcher, another JVM, is a child of a shell
-                return {
-                    pid for pid in ours
-                    if table[pid][0] == self._process.pid and "java" in table[pid][1].split()[0]
-                }
-            case Part.WORKER:
-                daemons = {
-                    pid for pid in ours
-                    if DAEMON in table[pid][1]
-                    and DAEMON not in table.get(table[pid][0], (0, ""))[1]
-                }
-                return {pid for pid in ours if table[pid][0] in daemons}
+
+def parts_of(driver: int, table: dict[int, tuple[int, str]]) -> dict[Part, set[int]]:
+    """Find the processes of a run among all.
+
+    Args:
+        driver: the id of its Python.
+        table: for each process its parent and its command.
+    """
+    ours = _below(driver, table)
+    daemons = {pid for pid in ours if DAEMON in table[pid][1]}
+    workers = {pid for pid in daemons if table[pid][0] in daemons}
+    return {
+        Part.DRIVER: {driver},
+        # The launcher, another JVM, is the child of a shell.
+        Part.JVM: {
+            pid for pid in ours
+            if table[pid][0] == driver and "java" in table[pid][1].partition(" ")[0]
+        },
+        Part.DAEMON: daemons - workers,
+        Part.WORKER: workers,
+    }
 
 
 def descendants(pid: int) -> set[int]:

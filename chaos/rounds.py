@@ -33,6 +33,7 @@ WORKER_SECONDS = 30.0
 LEFT_BYTES = 150_000
 
 _PARTS = {
+    Kind.WORKER: Part.WORKER, Kind.DAEMON: Part.DAEMON,
     Kind.WORKER_STOPPED: Part.WORKER, Kind.JVM_STOPPED: Part.JVM, Kind.DRIVER_STOPPED: Part.DRIVER,
 }
 CRASHED = re.compile(r"HEADRACE_CRASH: (\w+) (\d+) (\S+) (\S+)")
@@ -249,8 +250,8 @@ class Round:
                 driver.freeze()
                 self._frozen = (driver, fault)
                 self._machine += 1
-            case Kind.WORKER:
-                hit = self._kill_worker(driver)
+            case Kind.WORKER | Kind.DAEMON:
+                hit = self._kill(driver, _PARTS[fault.kind])
             case Kind.WORKER_STOPPED | Kind.JVM_STOPPED | Kind.DRIVER_STOPPED:
                 seconds = max(0.5, fault.lasting * self._epoch_seconds)
                 hit = driver.pause(_PARTS[fault.kind], seconds, self._drawn)
@@ -265,10 +266,10 @@ class Round:
             self.outcome.hits[fault.kind, phase.value] += 1
         return ended
 
-    def _kill_worker(self, driver: Driver) -> bool:
-        """Kill a worker, as soon as there is one; False if there was none for long."""
+    def _kill(self, driver: Driver, part: Part) -> bool:
+        """Kill a part, as soon as there is one; False if there was none for long."""
         deadline = time.monotonic() + WORKER_SECONDS
-        while not driver.kill_worker(self._drawn):
+        while not driver.kill_part(part, self._drawn):
             if driver.ended is not None or time.monotonic() > deadline:
                 return False
             time.sleep(POLL_SECONDS)

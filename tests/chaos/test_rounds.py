@@ -15,7 +15,7 @@ import pytest
 from chaos import rounds
 from chaos.disks import Disks
 from chaos.faults import Fault, Gap, Kind, Life
-from chaos.processes import Home, Part
+from chaos.processes import Home, Part, parts_of
 from chaos.rounds import Round, RoundError
 from chaos.variants import PLAIN
 from headrace.state.crash_points import Point
@@ -86,8 +86,8 @@ class FakeDriver:
 
     kill_driver = kill_all
 
-    def kill_worker(self, drawn: random.Random) -> bool:
-        del drawn
+    def kill_part(self, part: Part, drawn: random.Random) -> bool:
+        del part, drawn
         return True
 
     def pause(self, part: Part, seconds: float, drawn: random.Random) -> bool:
@@ -108,6 +108,22 @@ def _put(path: Path, told: dict[str, Any]) -> None:
     unfinished = path.with_name(f".{path.name}")
     unfinished.write_text(json.dumps(told) + "\n")
     unfinished.rename(path)
+
+
+def test_the_parts_of_a_run_are_told_apart() -> None:
+    """The JVM is told the module of the daemon, whose command line its workers have too."""
+    daemon = "python3 -m headrace.worker.daemon pyspark.worker"
+    table = {
+        1: (0, "init"),
+        10: (1, "python -m chaos.run"),
+        11: (10, "/usr/bin/java -cp x --conf spark.python.daemon.module=headrace.worker.daemon"),
+        12: (11, daemon), 13: (12, daemon), 14: (12, daemon),
+        15: (10, "bash spark-class"), 16: (15, "/usr/bin/java org.apache.spark.launcher.Main"),
+        20: (1, "python -m chaos.run"), 21: (20, "/usr/bin/java"), 22: (21, daemon),
+    }
+    assert parts_of(10, table) == {
+        Part.DRIVER: {10}, Part.JVM: {11}, Part.DAEMON: {12}, Part.WORKER: {13, 14},
+    }
 
 
 @pytest.fixture(autouse=True)
