@@ -18,7 +18,10 @@ from headrace.worker.entry import MARK
 
 _MARKED = re.compile(re.escape(MARK) + r"([A-Za-z0-9+/=]+)")
 _NO_HEADRACE = "ModuleNotFoundError: No module named 'headrace"
-_LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly", "crashed", "exitcode")
+_LOST = (
+    "ExecutorLostFailure", "Python worker exited unexpectedly", "crashed", "exitcode",
+    "occurred while reading the port number",  # the daemon that forks workers died as it started
+)
 
 
 class RemoteTraceback(Exception):
