@@ -24,7 +24,8 @@ from chaos.oracle import differences, right_answer
 from chaos.processes import Home
 from chaos.reading import written
 from chaos.rounds import STOP, Round, RoundError, StoppedError
-from chaos.variants import VARIANTS, Variant
+from chaos.splittable import READERS
+from chaos.variants import VARIANTS, Source, Variant
 
 RIGHT, DIFFERENT, FAILED = "right", "DIFFERENT", "FAILED"
 
@@ -36,7 +37,7 @@ class Asked:
     """What all rounds of a campaign are like."""
 
     elements: int = 24_000
-    files: int = 30  # of events; each is an epoch
+    files: int = 30  # of events for each reader; each is an epoch
     rate_files: int = 10  # of rates; each is an epoch
     faults: int = 18  # planned for one round
 
@@ -100,9 +101,11 @@ def variant_of(seed: int) -> Variant:
 def run_round(seed: int, variant: Variant, asked: Asked, folder: Path) -> Result:
     """Run one round in a folder and judge it; the folder stays if something is wrong."""
     source = folder / "input"
+    # Readers take their files side by side, streaming DataFrames one after the other.
+    files = asked.files * (READERS if variant.source is Source.SPLITTABLE else 1)
     write_input(
-        source, Shape(elements=asked.elements, files=asked.files, rate_files=asked.rate_files,
-                      seed=seed),
+        source,
+        Shape(elements=asked.elements, files=files, rate_files=asked.rate_files, seed=seed),
     )
     home = Home(source=source, folder=folder / "run")
     one = Round(home, variant, plan_round(seed, asked.faults), seed)

@@ -17,7 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from chaos.data import CLASSES, DISORDER_SECONDS, WINDOW_SECONDS
 from chaos.sinks import Write
-from chaos.splittable import ReadFiles
+from chaos.splittable import READERS, ReadFiles
 from chaos.variants import PLAIN, Source, Variant
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark
 
@@ -170,9 +170,8 @@ def _from_frames(pipeline: beam.Pipeline, spark: Any, source: Path) -> tuple[Any
 
 
 def _from_readers(pipeline: beam.Pipeline, source: Path) -> tuple[Any, Any]:
-    """Two readers share the events: rests lie on several shards, and move with their number."""
     events = pipeline | "Events" >> ReadFiles(
-        source / "events", ("key", "value"), disorder=DISORDER_SECONDS, readers=2
+        source / "events", ("key", "value"), disorder=DISORDER_SECONDS, readers=READERS
     ).with_output_types(tuple[str, int])
     rates = pipeline | "Rates" >> ReadFiles(
         source / "rates", ("kind", "rate"), disorder=0, readers=1
