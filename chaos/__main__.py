@@ -1,98 +1,178 @@
-"""The command line: one run left in peace, one that is killed again and again, and the verdict.
+"""The command line. `python -m chaos COMMAND --help` says more.
 
-Ends with 0 when both runs wrote exactly the right rows, with 1 otherwise.
+Ends with 0 when every run wrote exactly the right rows, with 1 otherwise.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import platform
 import shutil
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.commands import number
-from chaos.data import Shape, write_input
-from chaos.kills import plan
-from chaos.oracle import differences, right_answer, written
-from chaos.processes import Home
-from chaos.torture import Outcome, RunError, run
+from benchmarks.commands import number, today
+from chaos import kill_run
+from chaos.campaign import RIGHT, Asked, Campaign, run_round, variant_of
+from chaos.faults import plan_round
+from chaos.page import page, summary
+from chaos.rounds import STOP, StoppedError
+from chaos.variants import VARIANTS
 
-
-def parser() -> argparse.ArgumentParser:
-    """Describe the arguments."""
-    made = argparse.ArgumentParser(
-        prog="python -m chaos", description="Kill a streaming run and compare what it wrote."
-    )
-    made.add_argument("--elements", type=number, default=2_000_000, metavar="N",
-                      help="events, as 40K or 2M. Default: 2M")
-    made.add_argument("--kills", type=number, default=30, metavar="N",
-                      help="how often something is killed. Default: 30")
-    made.add_argument("--seed", type=int, default=1, metavar="N",
-                      help="of the input and of the kills. Default: 1")
-    made.add_argument("--files", type=number, default=40, metavar="N",
-                      help="files of events; each is an epoch. Default: 40")
-    made.add_argument("--rate-files", type=number, default=24, metavar="N",
-                      help="files of the side input; each is an epoch. Default: 24")
-    made.add_argument("--folder", type=Path, default=None, metavar="FOLDER",
-                      help="where to work; kept. Default: a temporary one, kept on a difference")
-    return made
+COMMANDS = ("kills", "campaign", "round", "page")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks."""
-    args = parser().parse_args(arguments)
-    folder = args.folder or Path(tempfile.mkdtemp(prefix="headrace-chaos-"))
-    shape = Shape(
-        elements=args.elements, files=args.files, rate_files=args.rate_files, seed=args.seed
+    """Do what the command line asks; without a command, `kills`."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0].startswith("--") and given[0] != "--help":
+        given.insert(0, "kills")
+    if given[0] == "kills":
+        return kill_run.main(given[1:])
+    args = parser().parse_args(given)
+    done: int = args.does(args)
+    return done
+
+
+def parser() -> argparse.ArgumentParser:
+    """Describe the arguments of all commands but `kills`, which has its own."""
+    made = argparse.ArgumentParser(
+        prog="python -m chaos", description="Torture streaming runs and compare what they wrote."
     )
-    source = folder / "input"
-    _say(f"{shape.elements:,} events, {shape.keys:,} keys, seed {shape.seed}; in {folder}")
-    write_input(source, shape)
-    wanted = right_answer(source)
-    good = True
-    try:
-        peaceful, chaotic = (Home(source=source, folder=folder / n) for n in ("peace", "chaos"))
-        calm = run(peaceful, (), args.seed, _say)
-        _say(f"in peace: {calm.epochs} epochs, {calm.seconds:.0f} s")
-        kills = plan(args.kills, calm.epochs, calm.seconds / max(1, calm.epochs), args.seed)
-        rough = run(chaotic, kills, args.seed, _say)
-        _say(_told(rough))
-        reference, found = written(peaceful.output), written(chaotic.output)
-        for name, one, other in (
-            ("in peace against the oracle", reference, wanted),
-            ("killed against the oracle", found, wanted),
-            ("killed against in peace", found, reference),
-        ):
-            wrong = differences(one, other)
-            good = good and not wrong
-            rows = sum(rows.total() for rows in other.values())
-            _say(f"{name}: {'DIFFERENT' if wrong else f'the same {rows:,} rows'}")
-            for line in wrong:
-                _say(f"  {line}")
-        done = sum(rough.kills.values())
-        if done < args.kills:
-            _say(f"only {done} of {args.kills} kills hit")
-            good = good and done > args.kills // 2  # else little was shown
-    except (RunError, TimeoutError) as failure:
-        _say(str(failure))
-        good = False
-    if good and args.folder is None:
-        shutil.rmtree(folder, ignore_errors=True)
-    _say("verdict: nothing lost, nothing doubled" if good else f"verdict: WRONG; see {folder}")
+    commands = made.add_subparsers(metavar="COMMAND", required=True)
+    commands.add_parser("kills", help="one long run that is killed again and again")
+    long = commands.add_parser("campaign", help="rounds of faults, seed after seed")
+    long.set_defaults(does=_campaign)
+    long.add_argument("--faults", type=number, default=1_000, metavar="N",
+                      help="how many faults in all. Default: 1,000")
+    long.add_argument("--jobs", type=int, default=2, metavar="N",
+                      help="rounds at the same time. Default: 2")
+    long.add_argument("--minutes", type=float, default=None, metavar="M",
+                      help="begin no round after so long. Default: no limit")
+    long.add_argument("--keep", type=Path, default=None, metavar="FOLDER",
+                      help="where to work; folders of wrong rounds stay. Default: for temporary "
+                      "files")
+    long.add_argument("--keep-going", type=Path, default=None, metavar="FILE",
+                      help="one line of JSON per round is added here; rounds that stand there are "
+                      "not run again")
+    long.add_argument("--save", type=Path, default=None, metavar="FILE",
+                      help="write the totals there, as JSON")
+    long.add_argument("--page", type=Path, default=None, metavar="FILE",
+                      help="write the totals there, as a page for the docs")
+    one = commands.add_parser("round", help="one round again")
+    one.set_defaults(does=_round)
+    one.add_argument("--variant", choices=sorted(VARIANTS), default=None,
+                     help="kind of pipeline. Default: that of the seed")
+    one.add_argument("--folder", type=Path, default=None, metavar="FOLDER",
+                     help="where to work; kept. Default: a temporary one, kept if wrong")
+    one.add_argument("--plan", action="store_true", help="tell what would be done, and do nothing")
+    for command in (long, one):
+        command.add_argument("--seed", type=int, default=1, metavar="N",
+                             help="of inputs and faults; the first one of a campaign. Default: 1")
+        command.add_argument("--elements", type=number, default=Asked().elements, metavar="N")
+        command.add_argument("--files", type=number, default=Asked().files, metavar="N")
+        command.add_argument("--rate-files", type=number, default=Asked().rate_files, metavar="N")
+    long.add_argument("--round-faults", dest="planned", type=number, default=Asked().faults,
+                      metavar="N", help="planned for each round")
+    one.add_argument("--faults", dest="planned", type=number, default=Asked().faults, metavar="N",
+                     help="planned")
+    shown = commands.add_parser("page", help="lay saved totals out as a page")
+    shown.set_defaults(does=_page)
+    shown.add_argument("saved", type=Path, metavar="JSON")
+    shown.add_argument("page", type=Path, metavar="PAGE")
+    return made
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    return Asked(
+        elements=args.elements, files=args.files, rate_files=args.rate_files, faults=args.planned
+    )
+
+
+def _campaign(args: argparse.Namespace) -> int:
+    if args.keep is not None:
+        args.keep.mkdir(parents=True, exist_ok=True)
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        _say("not root: no disk can be filled, those faults are left out")
+    campaign = Campaign(
+        faults=args.faults, first_seed=args.seed, asked=_asked(args), jobs=args.jobs,
+        minutes=args.minutes, keep=args.keep, log=args.keep_going, say=_say,
+    )
+    with _stoppable():
+        results = campaign.run()
+    told = summary(results, str(today()), _machine())
+    if args.save is not None:
+        args.save.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    if args.page is not None:
+        args.page.write_text(page(told), encoding="utf-8")
+    wrong = [result for result in results if result.verdict != RIGHT]
+    _say(
+        f"{told['faults']} faults in {len(results)} rounds, {told['starts']} starts, "
+        f"{told['epochs']} epochs"
+    )
+    for result in wrong:
+        _say(f"{result.verdict}: {result.command}")
+    if STOP.is_set():
+        _say("stopped; the same command goes on" if args.keep_going else "stopped")
+    enough = told["faults"] >= args.faults or args.minutes is not None
+    if not enough:
+        _say(f"only {told['faults']} of {args.faults} faults took effect")
+    good = bool(results) and not wrong and enough
+    _say("verdict: nothing lost, nothing doubled" if good else "verdict: WRONG")
     return 0 if good else 1
 
 
-def _told(outcome: Outcome) -> str:
-    lines = [
-        f"killed: {outcome.epochs} epochs, {outcome.seconds:.0f} s, {outcome.starts} starts, "
-        f"{outcome.wiped} with wiped stores, {outcome.moved} with another number of shards"
-    ]
-    ordered = sorted(outcome.kills.items(), key=lambda item: (item[0][0].value, item[0][1].value))
-    lines += [f"  {count:3} {kind.value:8} {phase.value}" for (kind, phase), count in ordered]
-    return "\n".join(lines)
+def _round(args: argparse.Namespace) -> int:
+    variant = VARIANTS[args.variant] if args.variant else variant_of(args.seed)
+    if args.plan:
+        for number_, life in enumerate(plan_round(args.seed, args.planned), 1):
+            print(f"{number_}: {life}")
+        return 0
+    folder = args.folder or Path(tempfile.mkdtemp(prefix=f"headrace-chaos-{args.seed}-"))
+    try:
+        with _stoppable():
+            result = run_round(args.seed, variant, _asked(args), folder)
+    except StoppedError:
+        _say("stopped")
+        return 1
+    _say(result.line())
+    for kind, where, count in result.hits:
+        _say(f"  {count:3} {kind}: {where}")
+    for line in result.told:
+        _say(f"  {line}")
+    if result.verdict == RIGHT and args.folder is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif result.verdict != RIGHT:
+        _say(f"  kept: {folder}; again: {result.command}")
+    return 0 if result.verdict == RIGHT else 1
+
+
+def _page(args: argparse.Namespace) -> int:
+    args.page.write_text(page(json.loads(args.saved.read_text("utf-8"))), encoding="utf-8")
+    return 0
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a signal end the rounds in order: drivers and disks must not be left behind."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(each, lambda *_: STOP.set()) for each in numbers]
+    try:
+        yield
+    finally:
+        for each, handler in zip(numbers, before, strict=True):
+            signal.signal(each, handler)
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}"
 
 
 def _say(line: str) -> None:

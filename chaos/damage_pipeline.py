@@ -23,8 +23,10 @@ from apache_beam.transforms import window
 
 import headrace
 from chaos.data import CLASSES, DISORDER_SECONDS, WINDOW_SECONDS, Shape, write_input
-from chaos.oracle import Row, right_answer, written
-from chaos.pipeline import SAMPLE, SCHEMA, Flush, Tally
+from chaos.oracle import Row, right_answer
+from chaos.pipeline import SAMPLE, Flush, Tally
+from chaos.reading import written
+from chaos.sinks import SCHEMA
 from headrace.engine import stream
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark, WriteToSpark
 from headrace.state.crash_points import Point

@@ -16,13 +16,15 @@ from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import Timestamp
 
 from chaos.data import CLASSES, DISORDER_SECONDS, WINDOW_SECONDS
-from headrace.io import BoundedOutOfOrderness, ReadFromSpark, WriteToSpark
+from chaos.sinks import Write
+from chaos.splittable import READERS, ReadFiles
+from chaos.variants import PLAIN, Source, Variant
+from headrace.io import BoundedOutOfOrderness, ReadFromSpark
 
 GAP_SECONDS = 4
 BUCKET_MICROS = 60_000_000
 #: One event in so many is joined with the rates.
 SAMPLE = 5
-SCHEMA = "key string, start bigint, end bigint, count bigint, total bigint, mix bigint"
 
 Row = tuple[str, int, int, int, int, int]
 
@@ -113,25 +115,15 @@ class Flush(beam.DoFn):  # type: ignore[misc]
             yield (key, end - BUCKET_MICROS, end, *_tally(values))
 
 
-def build(pipeline: beam.Pipeline, spark: Any, source: Path, target: Path) -> None:
+def build(
+    pipeline: beam.Pipeline, spark: Any, source: Path, target: Path, variant: Variant = PLAIN
+) -> None:
     """Make the pipeline: events and rates in, four folders of rows out."""
-    events = (
-        pipeline
-        | "Events" >> ReadFromSpark(
-            _stream(spark, source / "events", "at timestamp, key string, value bigint"),
-            ["key", "value"], timestamp="at", watermark=BoundedOutOfOrderness(DISORDER_SECONDS),
-        )
-        | "Pair" >> beam.Map(lambda row: (row.key, row.value)).with_output_types(tuple[str, int])
-    )
-    rates = (
-        pipeline
-        | "Rates" >> ReadFromSpark(
-            _stream(spark, source / "rates", "at timestamp, kind bigint, rate bigint"),
-            ["kind", "rate"], timestamp="at",
-        )
-        | "ByKind" >> beam.Map(lambda row: (row.kind, row.rate)).with_output_types(tuple[int, int])
-        | "RateWindows" >> beam.WindowInto(window.FixedWindows(WINDOW_SECONDS))
-    )
+    if variant.source is Source.FRAMES:
+        events, rates = _from_frames(pipeline, spark, source)
+    else:
+        events, rates = _from_readers(pipeline, source)
+    rates = rates | "RateWindows" >> beam.WindowInto(window.FixedWindows(WINDOW_SECONDS))
     windowed = events | "Windows" >> beam.WindowInto(window.FixedWindows(WINDOW_SECONDS))
     branches = {
         "totals": windowed | "Total" >> beam.CombinePerKey(Tally()) | "TotalRows" >> _Rows(),
@@ -154,7 +146,37 @@ def build(pipeline: beam.Pipeline, spark: Any, source: Path, target: Path) -> No
         ),
     }
     for name, rows in branches.items():
-        _ = rows | f"Write {name}" >> WriteToSpark(str(target / name), schema=SCHEMA)
+        _ = rows | f"Write {name}" >> Write(variant.sinks[name], target / name)
+
+
+def _from_frames(pipeline: beam.Pipeline, spark: Any, source: Path) -> tuple[Any, Any]:
+    events = (
+        pipeline
+        | "Events" >> ReadFromSpark(
+            _stream(spark, source / "events", "at timestamp, key string, value bigint"),
+            ["key", "value"], timestamp="at", watermark=BoundedOutOfOrderness(DISORDER_SECONDS),
+        )
+        | "Pair" >> beam.Map(lambda row: (row.key, row.value)).with_output_types(tuple[str, int])
+    )
+    rates = (
+        pipeline
+        | "Rates" >> ReadFromSpark(
+            _stream(spark, source / "rates", "at timestamp, kind bigint, rate bigint"),
+            ["kind", "rate"], timestamp="at",
+        )
+        | "ByKind" >> beam.Map(lambda row: (row.kind, row.rate)).with_output_types(tuple[int, int])
+    )
+    return events, rates
+
+
+def _from_readers(pipeline: beam.Pipeline, source: Path) -> tuple[Any, Any]:
+    events = pipeline | "Events" >> ReadFiles(
+        source / "events", ("key", "value"), disorder=DISORDER_SECONDS, readers=READERS
+    ).with_output_types(tuple[str, int])
+    rates = pipeline | "Rates" >> ReadFiles(
+        source / "rates", ("kind", "rate"), disorder=0, readers=1
+    ).with_output_types(tuple[int, int])
+    return events, rates
 
 
 class _Rows(beam.PTransform):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Starts the driver that is killed, and kills it: all of it, its Python alone, or one worker.
+"""Starts the driver that is tortured; kills, stops and continues it or a part of it.
 
 Touches only processes that descend from a driver started here; they are found by the tree of
 processes at the moment of the kill.
@@ -15,11 +15,13 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: What Spark's daemon of Python workers is called; the workers are forked from it.
-DAEMON = "headrace.worker.daemon"
+#: How Spark starts its daemon of Python workers; the workers are forked from it. The JVM's own
+#: command line has the module's name too, but not so.
+DAEMON = "-m headrace.worker.daemon"
 #: A JVM whose driver is gone ends by itself, usually at once.
 LINGER_SECONDS = 30.0
 POLL_SECONDS = 0.05
@@ -52,12 +54,28 @@ class Home:
         """What the drivers said, one after the other."""
         return self.folder / "driver.log"
 
+    @property
+    def trace(self) -> Path:
+        """Which faults took effect inside the drivers."""
+        return self.folder / "inside.log"
+
+
+class Part(Enum):
+    """A part of a run that can be hit alone."""
+
+    DRIVER = "driver"  # the driver's Python
+    JVM = "JVM"
+    DAEMON = "daemon"  # from which Python workers are forked
+    WORKER = "worker"  # one Python worker
+
 
 class Driver:
     """A driver, from its start to its end."""
 
     def __init__(
-        self, home: Home, *, shards: int, crash: str = "", master: str = "local[2]"
+        self, home: Home, *, shards: int, crash: str = "", master: str = "local[2]",
+        variant: str = "plain", inside: str = "", log: Path | None = None,
+        state: Path | None = None,
     ) -> None:
         scratch = home.folder / "scratch"  # a killed JVM leaves its temporary files
         scratch.mkdir(parents=True, exist_ok=True)
@@ -74,20 +92,30 @@ class Driver:
         command = [
             sys.executable, "-m", "chaos.run", "--input", str(home.source),
             "--output", str(home.output), "--checkpoint", str(home.checkpoint),
-            "--state_dir", str(home.state), "--shards", str(shards), "--master", master,
+            "--state_dir", str(state or home.state), "--shards", str(shards), "--master", master,
+            "--variant", variant, "--inside", inside,
         ]
         self.started = time.time()
-        with home.log.open("ab") as log:
+        self.log = log or home.log
+        with self.log.open("ab") as opened:
+            self._said_before = opened.tell()
             self._process = subprocess.Popen(
                 command, cwd=home.folder, env=environment, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL, stdout=opened, stderr=subprocess.STDOUT,
             )
-        self._home = home
+        self._all: set[int] = set()  # processes of its that were seen when it was frozen
 
     @property
     def ended(self) -> int | None:
         """How the driver ended; None: it runs."""
         return self._process.poll()
+
+    @property
+    def said(self) -> str:
+        """What this driver has said so far."""
+        with self.log.open("rb") as opened:
+            opened.seek(self._said_before)
+            return opened.read().decode(errors="replace")
 
     def wait(self, seconds: float) -> int:
         """Wait for the end, and for that of all its children; give how it ended."""
@@ -97,7 +125,7 @@ class Driver:
             if time.monotonic() > deadline:
                 self.tell_stacks()
                 self.kill_all()
-                msg = f"the driver did not end within {seconds:.0f} s; see {self._home.log}"
+                msg = f"the driver did not end within {seconds:.0f} s; see {self.log}"
                 raise TimeoutError(msg)
             known |= descendants(self._process.pid)
             time.sleep(4 * POLL_SECONDS)
@@ -124,23 +152,80 @@ class Driver:
         self._process.wait()
         end(children)
 
-    def kill_worker(self, drawn: random.Random) -> bool:
-        """Kill one Python worker; say whether there was one."""
-        workers = sorted(self._workers())
-        if not workers:
+    def kill_jvm(self, seconds: float) -> int | None:
+        """Kill the JVM; give how the driver's Python ended, or None if it did not in time."""
+        children = descendants(self._process.pid)
+        if not self._signal(Part.JVM, signal.SIGKILL, random.Random(0)):
+            return self._process.poll()
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.tell_stacks()
+            return None
+        end(children)
+        return self._process.returncode
+
+    def kill_part(self, part: Part, drawn: random.Random) -> bool:
+        """Kill a part without which the driver goes on; say whether there was one."""
+        return self._signal(part, signal.SIGKILL, drawn) is not None
+
+    def pause(self, part: Part, seconds: float, drawn: random.Random) -> bool:
+        """Stop a part and continue it later; say whether there was one."""
+        pid = self._signal(part, signal.SIGSTOP, drawn)
+        if pid is None:
             return False
+        time.sleep(seconds)
         with suppress(ProcessLookupError):
-            os.kill(drawn.choice(workers), signal.SIGKILL)
+            os.kill(pid, signal.SIGCONT)
         return True
 
-    def _workers(self) -> set[int]:
-        table = _table()
-        ours = _below(self._process.pid, table)
-        daemons = {
+    def freeze(self) -> None:
+        """Stop all of it, as a machine that hangs does."""
+        self._process.send_signal(signal.SIGSTOP)
+        self._all = descendants(self._process.pid)
+        for pid in self._all:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let all of it go on."""
+        for pid in (*self._all, self._process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+    def _signal(self, part: Part, number: int, drawn: random.Random) -> int | None:
+        """Send a signal to a part; give its id, or None if there is none."""
+        pids = sorted(parts_of(self._process.pid, _table())[part])
+        if not pids:
+            return None
+        pid = drawn.choice(pids)
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return None
+        return pid
+
+
+def parts_of(driver: int, table: dict[int, tuple[int, str]]) -> dict[Part, set[int]]:
+    """Find the processes of a run among all.
+
+    Args:
+        driver: the id of its Python.
+        table: for each process its parent and its command.
+    """
+    ours = _below(driver, table)
+    daemons = {pid for pid in ours if DAEMON in table[pid][1]}
+    workers = {pid for pid in daemons if table[pid][0] in daemons}
+    return {
+        Part.DRIVER: {driver},
+        # The launcher, another JVM, is the child of a shell.
+        Part.JVM: {
             pid for pid in ours
-            if DAEMON in table[pid][1] and DAEMON not in table.get(table[pid][0], (0, ""))[1]
-        }
-        return {pid for pid in ours if table[pid][0] in daemons}
+            if table[pid][0] == driver and "java" in table[pid][1].partition(" ")[0]
+        },
+        Part.DAEMON: daemons - workers,
+        Part.WORKER: workers,
+    }
 
 
 def descendants(pid: int) -> set[int]:
@@ -162,6 +247,26 @@ def end(pids: Iterable[int], linger: float = LINGER_SECONDS) -> None:
 
 def _table() -> dict[int, tuple[int, str]]:
     """Give for each process its parent and its command; the dead that nobody buried are none."""
+    if not Path("/proc/self/stat").exists():
+        return _told_by_ps()
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdecimal():
+            continue
+        try:
+            stat = Path(f"/proc/{name}/stat").read_bytes()
+            command = Path(f"/proc/{name}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        # The second field, the name in brackets, may hold anything.
+        state, parent = stat[stat.rindex(b")") + 2 :].split()[:2]
+        if state != b"Z":
+            found[int(name)] = (int(parent), command.replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def _told_by_ps() -> dict[int, tuple[int, str]]:
+    """The same where there is no /proc; some ten times slower."""
     told = subprocess.run(
         ["ps", "-A", "-o", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True
     )

@@ -15,7 +15,9 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import headrace
+from chaos.inside import Inside, apply
 from chaos.pipeline import build
+from chaos.variants import PLAIN, VARIANTS, Source
 from headrace.engine.session import start_session
 
 
@@ -28,19 +30,25 @@ def main() -> None:
     parser.add_argument("--state_dir", required=True)
     parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--variant", choices=sorted(VARIANTS), default=PLAIN.name)
+    parser.add_argument("--inside", default="", help="faults within this process, as JSON")
     told = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     faulthandler.register(signal.SIGUSR1)  # for a driver that is stuck: what its threads do
+    if told.inside:
+        apply(Inside.from_json(told.inside))
+    variant = VARIANTS[told.variant]
     spark = start_session(told.master)
     options = [
         f"--checkpoint={told.checkpoint}", f"--state_dir={told.state_dir}",
         f"--shards={told.shards}", "--available_now", "--progress=plain", "--streaming",
     ]
-    for draining in (False, True):
+    # Splittable DoFns come to the end of their files by themselves; a drain would cut them off.
+    for draining in (False, True) if variant.source is Source.FRAMES else (False,):
         pipeline = beam.Pipeline(
             runner=headrace.SparkRunner(spark), options=PipelineOptions(options)
         )
-        build(pipeline, spark, told.input, told.output)
+        build(pipeline, spark, told.input, told.output, variant)
         result = pipeline.run()
         state = result.drain() if draining else result.wait_until_finish()
         epoch = result.standing.epoch

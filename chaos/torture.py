@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from chaos.kills import Kill, Kind
 from chaos.phases import Phase, phase_of, standing
-from chaos.processes import POLL_SECONDS, Driver, Home
+from chaos.processes import POLL_SECONDS, Driver, Home, Part
 
 #: An epoch takes seconds; a driver that commits none for so long is stuck.
 STUCK_SECONDS = 240.0
@@ -109,7 +109,7 @@ def _phase(home: Home, claimed: int, driver: Driver) -> Phase:
 def _kill_worker(driver: Driver, drawn: random.Random) -> bool:
     """Kill a worker, as soon as there is one; False if there was none for long."""
     deadline = time.monotonic() + WORKER_SECONDS
-    while not driver.kill_worker(drawn):
+    while not driver.kill_part(Part.WORKER, drawn):
         if driver.ended is not None or time.monotonic() > deadline:
             return False
         time.sleep(POLL_SECONDS)

@@ -26,7 +26,10 @@ _NO_MEMORY = "java.lang.OutOfMemoryError"
 _NO_ROOM = "No space left on device"
 #: A path in a text of Spark's, with or without the scheme it writes before it.
 _PATH = re.compile(r"(?:file:)?(/[^\s:'\",;()]+)")
-_LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly", "crashed", "exitcode")
+_LOST = (
+    "ExecutorLostFailure", "Python worker exited unexpectedly", "crashed", "exitcode",
+    "occurred while reading the port number",  # the daemon that forks workers died as it started
+)
 
 
 class RemoteTraceback(Exception):

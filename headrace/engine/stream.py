@@ -267,6 +267,9 @@ class Stream:
         now = told["now"]
         if isinstance(self._clock, ScriptClock):
             self._clock = ScriptClock(now)
+        elif isinstance(self._clock, WallClock):
+            # What is due was written down by the clock of the last driver, which may be ahead.
+            self._clock = WallClock(now)
         for name, clock in told["clocks"].items():
             if name in self._clocks:
                 restored = self._clocks[name].restored(clock)

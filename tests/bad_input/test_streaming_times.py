@@ -235,7 +235,7 @@ def test_elements_at_both_ends_of_time_come_out(tmp_path: Path) -> None:
 def test_rows_that_take_the_time_of_their_arrival_survive_a_clock_that_jumps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Started at 1000, 500 and 5000: time stands still until the clock is past 1000 again."""
+    """Started at 1000, 500 and 5000: the second start goes on from 1000."""
     inbox, gathered = Inbox(tmp_path / "in"), Gathered()
     for seconds, value in ((1000, 1), (500, 2), (5000, 4)):
         monkeypatch.setattr(clock.WallClock, "now", lambda _, s=seconds: s * 1_000_000)
@@ -246,16 +246,27 @@ def test_rows_that_take_the_time_of_their_arrival_survive_a_clock_that_jumps(
     assert least_mark(result) == 5000
 
 
-@given(st.lists(st.integers(0, 10**19), min_size=1))
-def test_the_wall_clock_never_goes_back(readings: list[int]) -> None:
-    """As the model: what is told is the greatest reading so far, in microseconds."""
-    wall = clock.WallClock()
-    told = []
+@given(st.lists(st.tuples(st.integers(0, 10**19), st.integers(0, 10**12)), min_size=1))
+def test_the_wall_clock_never_goes_back_nor_stands_still(moments: list[tuple[int, int]]) -> None:
+    """As the model: the machine's time, or where that is behind, half of what has gone by."""
+    passed = 0
     with pytest.MonkeyPatch.context() as patch:
-        for reading in readings:
+        patch.setattr(time, "monotonic_ns", lambda: passed)
+        wall = clock.WallClock()
+        expected = 0
+        for reading, further in moments:
+            passed += further
+            expected = max(reading, expected + further // 2)
             patch.setattr(time, "time_ns", lambda reading=reading: reading)
-            told.append(wall.now())
-    assert told == [max(readings[: n + 1]) // 1_000 for n in range(len(readings))]
+            assert wall.now() == expected // 1_000
+
+
+def test_a_clock_that_goes_on_from_another_drivers_is_not_behind_it() -> None:
+    """The other was ten minutes ahead: what it put off by no time at all is due at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: 1_000 * 10**9)
+        assert clock.WallClock().now() == 1_000 * 10**6
+        assert 0 <= clock.WallClock(1_600 * 10**6).now() - 1_600 * 10**6 < 10**6
 
 
 def test_the_clock_of_a_test_stream_moves_only_when_told() -> None:

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from chaos.data import Shape, write_input
-from chaos.oracle import differences, right_answer, written
+from chaos.oracle import differences, right_answer
 from chaos.phases import Phase, phases_of, standing
 from chaos.processes import Driver, Home
+from chaos.reading import written
 from headrace.state.crash_points import Point, asked_for, crash_point
 
 SECONDS = 240.0

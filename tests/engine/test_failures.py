@@ -95,7 +95,13 @@ def test_a_message_of_many_megabytes_is_cut() -> None:
     assert "characters left out" in str(found)
 
 
-@pytest.mark.parametrize("sign", ["ExecutorLostFailure", "Python worker exited unexpectedly"])
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "ExecutorLostFailure", "Python worker exited unexpectedly",
+        "EOFException occurred while reading the port number from headrace.worker.daemon's stdout",
+    ],
+)
 def test_a_lost_worker_is_called_lost(sign: str) -> None:
     found = translate(RuntimeError(f"Job aborted due to stage failure: {sign} (executor 1)"))
     assert isinstance(found, WorkerLostError)
