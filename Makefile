@@ -18,7 +18,7 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 LOCK_PYTHON := 3.11
 
 .PHONY: help setup demo test check lint types table examples bench bench-streaming bench-workloads soak chaos \
-	verify lock clean
+	verify beam-suites lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -75,6 +75,9 @@ chaos: setup ## kill a streaming run 30 times and compare its output; see chaos/
 
 verify: setup ## every workload in every condition against its oracle; see docs/verification.md
 	$(BIN)/python -m benchmarks.verify
+
+beam-suites: setup ## run Beam's own pipeline tests on headrace; see docs/beam-suites.md
+	$(BIN)/python -m suites
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
