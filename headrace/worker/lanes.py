@@ -40,6 +40,7 @@ class Edge:
         window_fn: Any = None,
         tag: str = "None",
         frozen_type: bool = False,
+        step_name: str = "",
     ) -> None:
         self.frozen_type = frozen_type
         self._receive = receiver.receive
@@ -47,6 +48,7 @@ class Edge:
         self._children = children  # None: the receiver itself must see each element
         self._window_fn = window_fn
         self._tag = tag
+        self._step_name = step_name
 
     def __call__(self, values: list[Any], meta: Meta) -> None:
         """Hand plain values on."""
@@ -120,15 +122,7 @@ class Edge:
             elif isinstance(value, window.TimestampedValue):
                 out.append(value.value)
                 times.append(value.timestamp.micros)
-                assigned = (
-                    GLOBAL
-                    if plain_global
-                    else tuple(
-                        self._window_fn.assign(
-                            window.WindowFn.AssignContext(value.timestamp, value.value)
-                        )
-                    )
-                )
+                assigned = GLOBAL if plain_global else self._assign(value)
                 windows.append(assigned * len(old.windows[i]))
                 panes.append(PANE_INFO_UNKNOWN)
             else:
@@ -137,6 +131,14 @@ class Edge:
                 windows.append(old.windows[i])
                 panes.append(old.panes[i])
         return out, Columns(times, windows, panes)
+
+    def _assign(self, stamped: Any) -> tuple[Any, ...]:
+        """Give the windows of a value that user code gave a new time."""
+        context = window.WindowFn.AssignContext(stamped.timestamp, stamped.value)
+        try:
+            return tuple(self._window_fn.assign(context))
+        except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+            augment(error, self._step_name)
 
 
 GLOBAL = (window.GlobalWindow(),)
