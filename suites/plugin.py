@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from suites.exceptions import SHARDS, read_table, row_for, shards_for
-from suites.results import Outcome, Result, as_line, read_lines
+from suites.results import Outcome, Result, as_line, read_folder
 from suites.swap import RUNNERS, runs_on
 
 #: How much of a failure's text is kept.
@@ -65,7 +65,7 @@ class Recorder:
         """Leave out what an earlier process has done, or ended with, and what is not to be run."""
         if self._target is None:
             return
-        done = {(result.module, result.test) for result in read_lines(self._target)}
+        done = {(result.module, result.test) for result in read_folder(self._target.parent)}
         gone = [item for item in items if (module_of(item.nodeid), name_of(item.nodeid)) in done]
         for item in items:
             module, test = module_of(item.nodeid), name_of(item.nodeid)

@@ -48,3 +48,15 @@ def read_lines(path: Path) -> list[Result]:
             if result.test or (result.module, "") not in found:
                 found[result.module, result.test] = result
     return list(found.values())
+
+
+def read_folder(folder: Path) -> list[Result]:
+    """Read all files of a run."""
+    return [result for file in sorted(folder.glob("*.jsonl")) for result in read_lines(file)]
+
+
+def forget_begun(folder: Path) -> None:
+    """Forget tests that an interrupted run had begun, so that the next one takes them up again."""
+    for file in folder.glob("*.jsonl"):
+        ended = [result for result in read_lines(file) if result.outcome is not Outcome.BEGUN]
+        file.write_text("".join(map(as_line, ended)), encoding="utf-8")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.commands import ROOT
-from suites.results import Result, read_lines
+from suites.results import Result, forget_begun, read_folder, read_lines
 
 #: A test has this long before pytest interrupts it, and its process before it is killed.
 TEST_SECONDS = 180
@@ -51,7 +51,8 @@ def run(
 ) -> list[Result]:
     """Run what the folder has no results of yet; give all results."""
     folder.mkdir(parents=True, exist_ok=True)
-    known = {r.module for file in folder.glob("*.jsonl") for r in read_lines(file) if not r.test}
+    forget_begun(folder)
+    known = {result.module for result in read_folder(folder) if not result.test}
     open_ones = [module for module in modules if module not in known]
     lanes = [
         Lane(folder / f"{os.getpid()}-{index}.jsonl", open_ones[index::jobs])
@@ -63,7 +64,7 @@ def run(
     finally:
         for lane in lanes:
             _end(lane)
-    return [result for file in sorted(folder.glob("*.jsonl")) for result in read_lines(file)]
+    return read_folder(folder)
 
 
 def _keep_going(lane: Lane, runner: str, folder: Path, say: Callable[[str], None]) -> bool:

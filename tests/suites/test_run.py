@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from suites.__main__ import main
 from suites.discover import modules
-from suites.results import Outcome, read_lines
+from suites.results import Outcome, Result, as_line, read_lines
 from suites.run import run
 from suites.swap import asks_for_a_local_one, runs_on
 
@@ -54,6 +54,14 @@ def test_a_module_of_beams_runs_in_a_process_and_is_not_run_twice(tmp_path: Path
     assert run(["pvalue_test"], "inline", tmp_path, 1, said.append) == found
     assert len(said) == 1
     assert sum(len(read_lines(file)) for file in tmp_path.glob("*.jsonl")) == len(found)
+
+
+def test_what_an_interrupted_run_had_begun_is_run_again(tmp_path: Path) -> None:
+    test = "PValueTest::test_pvalue_expected_arguments"
+    begun = Result("pvalue_test", test, Outcome.BEGUN, 0.0, 0, "")
+    (tmp_path / "old.jsonl").write_text(as_line(begun), encoding="utf-8")
+    found = run(["pvalue_test"], "inline", tmp_path, 1, lambda _: None)
+    assert {each.test: each.outcome for each in found}[test] is Outcome.PASSED
 
 
 def test_a_name_that_no_module_has_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
