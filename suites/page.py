@@ -46,9 +46,17 @@ SAID = {
 }
 
 
-def page(judged: Sequence[Judged], left_out: Sequence[tuple[LeftOut, int]], when: str) -> str:
-    """Give the whole page."""
+def page(
+    judged: Sequence[Judged],
+    left_out: Sequence[tuple[LeftOut, int]],
+    when: str,
+    missing: Sequence[str] = (),
+) -> str:
+    """Give the whole page; `missing` are the modules that the run did not come to the end of."""
     parts = [HEAD, when, "\n\n", totals(judged), packages(judged), skips(judged)]
+    if missing:
+        names = ", ".join(f"`{module}`" for module in missing)
+        parts.insert(2, f" **{len(missing)} modules were not gone through to their end:** {names}.")
     parts += [exceptions(judged, kind) for kind in Kind]
     parts += ["\n## Modules that are not run\n\n| modules | how many | why |\n|---|--:|---|\n"]
     parts += [
