@@ -7,12 +7,14 @@ judged later.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from suites.carry import carried_records
 from suites.exceptions import SHARDS, read_table, row_for, shards_for
 from suites.results import Outcome, Result, as_line, read_folder
 from suites.swap import RUNNERS, runs_on
@@ -40,6 +42,7 @@ class Recorder:
         self._runner = config.getoption("--suites-runner")
         target = config.getoption("--suites-results")
         self._target = Path(target) if target else None
+        self._stack = contextlib.ExitStack()
         self._pipelines = 0
         self._phases: list[Any] = []
         self._known, _ = read_table()
@@ -48,18 +51,25 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionstart(self) -> Iterator[None]:
         """Swap the runner before Beam's modules are imported: some build pipelines at once."""
-        self._swap = runs_on(self._runner, self._count, lambda: self._shards)
-        self._swap.__enter__()
+        swap = runs_on(self._runner, self._count, lambda: self._shards)
+        self._stack.enter_context(swap)
         yield
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionfinish(self) -> Iterator[None]:
         """Put Beam back as it was."""
         yield
-        self._swap.__exit__(None, None, None)
+        self._stack.close()
 
     def _count(self) -> None:
         self._pipelines += 1
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        """Let records come back that DoFns leave in their test's class."""
+        if self._runner not in ("local", "inline"):
+            classes = {item.cls: item.module for item in session.items if item.cls is not None}
+            for theirs, module in classes.items():
+                self._stack.enter_context(carried_records(module, [theirs]))
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
         """Leave out what an earlier process has done, or ended with, and what is not to be run."""

@@ -19,7 +19,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.runners.portability import prism_runner
 from apache_beam.transforms import environments
 
-from suites.eager import carried_results
+from suites.carry import carried_results
 from suites.exceptions import SHARDS
 
 #: Beam's runners for one machine, by the last part of their names: what a test uses when it only

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 import unittest
 from typing import Any
 
 import pytest
 
+from suites.carry import carried_records
 from suites.exceptions import Kind, read_table, row_for, shards_for
 from suites.swap import runs_on
 from tests.spark_session import shared_session
@@ -47,6 +49,7 @@ class OnHeadrace(unittest.TestCase):
             f"{self._testMethodName}", known,
         )  # fmt: skip
         stack.enter_context(runs_on("headrace", shards=lambda: shards))
+        stack.enter_context(carried_records(sys.modules[theirs.__module__], [theirs]))
         self.addCleanup(stack.close)
         super().setUp()
 
