@@ -21,8 +21,8 @@ from benchmarks.commands import ROOT
 from suites.results import Result, forget_begun, read_folder, read_lines
 
 #: A test has this long before pytest interrupts it, and its process before it is killed.
-TEST_SECONDS = 180
-SILENCE_SECONDS = 240
+TEST_SECONDS = 600
+SILENCE_SECONDS = 720
 #: A module whose tests end the process is given up after this many starts.
 STARTS = 6
 
