@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     for module in modules:
         began = time.monotonic()
         path = FOLDER.joinpath(*module.split(".")).with_suffix(".py")
-        pytest.main(
+        code = pytest.main(
             [
                 str(path), "-c", "/dev/null", f"--rootdir={FOLDER.parent}",
                 "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "suites.plugin",
@@ -33,7 +33,15 @@ def main(arguments: Sequence[str]) -> int:
                 "--no-header", "--no-summary", "--tb=short", "--show-capture=no",
             ]  # fmt: skip
         )
-        done = Result(module, "", Outcome.PASSED, round(time.monotonic() - began, 3), 0, "")
+        broken = code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
+        done = Result(
+            module=module,
+            test="",
+            outcome=Outcome.FAILED if broken else Outcome.PASSED,
+            seconds=round(time.monotonic() - began, 3),
+            pipelines=0,
+            text=f"pytest ended with {code} before any test ran" if broken else "",
+        )
         with Path(results).open("a", encoding="utf-8") as file:
             file.write(as_line(done))
     return 0
