@@ -18,7 +18,7 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 LOCK_PYTHON := 3.11
 
 .PHONY: help setup demo test check lint types table examples bench bench-streaming bench-workloads soak chaos \
-	chaos-night verify lock clean
+	chaos-night verify beam-suites lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -80,6 +80,9 @@ chaos-night: setup ## 1,000 faults; goes on where it was cut off; see docs/chaos
 
 verify: setup ## every workload in every condition against its oracle; see docs/verification.md
 	$(BIN)/python -m benchmarks.verify
+
+beam-suites: setup ## run Beam's own pipeline tests on headrace; see docs/beam-suites.md
+	$(BIN)/python -m suites
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \

@@ -110,3 +110,15 @@ def pick(meta: Meta, chosen: list[int]) -> Meta:
     )
 
 
+def in_millis(meta: Meta) -> Meta:
+    """Cut times to whole milliseconds, towards zero, as Beam's coder does on every way."""
+    if type(meta) is Columns:
+        return Columns([_cut(time) for time in meta.times], meta.windows, meta.panes)
+    time = _cut(meta.timestamp_micros)
+    if time == meta.timestamp_micros:
+        return meta
+    return windowed_value.create(None, time, meta.windows, meta.pane_info)
+
+
+def _cut(micros: int) -> int:
+    return micros - micros % 1_000 if micros >= 0 else micros + -micros % 1_000

@@ -205,7 +205,9 @@ def _builtin_phase(phase: str, combine_fn: Any) -> Callable[[Any], Any] | None:
 
 def owns_resources(combine_fn: Any) -> bool:
     """Whether the CombineFn opens something in `setup`, and so must be the instance Beam set up."""
-    return (
-        type(combine_fn).setup is not core.CombineFn.setup
-        or type(combine_fn).teardown is not core.CombineFn.teardown
+    # Of the instance, not of its class: Beam's wrappers for hot keys borrow the methods of the one
+    # they wrap as attributes.
+    methods = (
+        (combine_fn.setup, core.CombineFn.setup), (combine_fn.teardown, core.CombineFn.teardown)
     )
+    return any(getattr(method, "__func__", method) is not base for method, base in methods)

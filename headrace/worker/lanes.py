@@ -42,6 +42,7 @@ class Edge:
         tag: str = "None",
         frozen_type: bool = False,
         lists: bool = False,
+        step_name: str = "",
     ) -> None:
         self.frozen_type = frozen_type
         self._lists = lists
@@ -50,6 +51,7 @@ class Edge:
         self._children = children  # None: the receiver itself must see each element
         self._window_fn = window_fn
         self._tag = tag
+        self._step_name = step_name
 
     def __call__(self, values: list[Any], meta: Meta) -> None:
         """Hand plain values on."""
@@ -123,15 +125,7 @@ class Edge:
             elif isinstance(value, window.TimestampedValue):
                 out.append(value.value)
                 times.append(value.timestamp.micros)
-                assigned = (
-                    GLOBAL
-                    if plain_global
-                    else given(
-                        self._window_fn.assign(
-                            window.WindowFn.AssignContext(value.timestamp, value.value)
-                        )
-                    )
-                )
+                assigned = GLOBAL if plain_global else self._assign(value)
                 windows.append(_times(assigned, len(old.windows[i])))
                 panes.append(PANE_INFO_UNKNOWN)
             else:
@@ -140,6 +134,14 @@ class Edge:
                 windows.append(old.windows[i])
                 panes.append(old.panes[i])
         return out, Columns(times, windows, panes)
+
+    def _assign(self, stamped: Any) -> tuple[Any, ...]:
+        """Give the windows of a value that user code gave a new time."""
+        context = window.WindowFn.AssignContext(stamped.timestamp, stamped.value)
+        try:
+            return given(self._window_fn.assign(context))
+        except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+            augment(error, self._step_name)
 
 
 def given(windows: Any) -> tuple[Any, ...]:

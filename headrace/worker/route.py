@@ -141,7 +141,7 @@ class Route:
             (coder,) = op.spec.output_coders
             edge = self._edge(
                 transform_id, window_fn=op.window_fn, tag=op.tag,
-                frozen_type=frozen_type(coder.wrapped_value_coder),
+                frozen_type=frozen_type(coder.wrapped_value_coder), step_name=name,
             )
             return step_node(op.step, op, name, edge)
         if proto.spec.urn == _ASSIGN_WINDOWS:

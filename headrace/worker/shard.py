@@ -214,7 +214,7 @@ class ShardRun:
                 if id(grouper) not in emitted:
                     emitted.add(id(grouper))
                     with blaming(run.stage):  # window functions and triggers are the user's too
-                        grouper.emit(partial(run.push, port.transform_id))
+                        grouper.emit(partial(run.push_groups, port.transform_id))
             elif channel.source_ref == "impulse" and self._owns(port.channel):
                 run.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
         run.close_input()

@@ -18,7 +18,7 @@ from apache_beam.runners.worker import bundle_processor, statesampler
 from apache_beam.utils import proto_utils
 
 from headrace.plan.supersteps import Stage
-from headrace.worker.batches import BATCH_VALUES, Meta, batch_of
+from headrace.worker.batches import BATCH_VALUES, Meta, batch_of, in_millis
 from headrace.worker.bind import ShardWrite, Shared, quick_sampling
 from headrace.worker.cells import Cells
 from headrace.worker.lanes import augment
@@ -128,6 +128,14 @@ class StageRun:
             self._in_bundle += len(values)
             if self._limit is not None and self._in_bundle >= self._limit:
                 self._end()
+
+    def push_groups(self, transform_id: str, groups: list[Any], meta: Meta) -> None:
+        """Push what a grouping made.
+
+        Beam's runners hand groups over encoded, with whole milliseconds; so the end of a window is
+        the same time here as after the next exchange.
+        """
+        self.push(transform_id, groups, in_millis(meta))
 
     def push_rows(self, transform_id: str, payload: bytes, decode: Any) -> None:
         """Process encoded windowed values."""

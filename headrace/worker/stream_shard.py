@@ -467,7 +467,8 @@ class StreamShard(ShardRun):
             grouper = self._groupers.get(port.channel)
             if grouper is not None and id(grouper) not in seen:
                 seen.add(id(grouper))
-                grouper.advance(watermark, epoch.now, partial(stage.push, port.transform_id))
+                push = partial(stage.push_groups, port.transform_id)
+                grouper.advance(watermark, epoch.now, push)
                 behind = min(behind, grouper.hold())
         out = stage.advance(behind, last_out, partial(self._expire, stage))
         for port in stage.stage.writes:

@@ -22,7 +22,7 @@ from chaos import campaign, inside, rounds
 from chaos.campaign import FAILED, RIGHT, Asked, Campaign, Result, known, run_round, variant_of
 from chaos.disks import Disks
 from chaos.faults import ENDING, FULL, Fault, Gap, Kind, Life, crash_text, plan_round
-from chaos.inside import Inside, JumpingTime, SlowFiles, noted
+from chaos.inside import Inside, JumpingTime, noted, slow_files
 from chaos.page import GAPS, page, summary
 from chaos.reading import written
 from chaos.sinks import LEDGER, Ledger
@@ -118,7 +118,7 @@ def test_slow_files_stay_slow_when_they_are_sent_to_a_worker(
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(inside.time, "sleep", slept.append)
-    make, arguments = SlowFiles(str(tmp_path), 0.5).__reduce__()
+    make, arguments = slow_files(str(tmp_path), 0.5).__reduce__()
     make(*arguments).write("a/b", b"c")
     assert Files(str(tmp_path)).read("a/b") == b"c"
     assert len(slept) == 2 and all(0 <= seconds <= 0.5 for seconds in slept)

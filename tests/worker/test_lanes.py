@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pytest
 from apache_beam import pvalue
+from apache_beam.coders.coders import GlobalWindowCoder
 from apache_beam.metrics import Metrics, monitoring_infos
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
@@ -290,6 +291,30 @@ def test_a_failure_in_a_simple_step_names_type_message_and_step(step: Any, words
     with pytest.raises(Exception, match="Step") as caught:
         on_headrace(build)
     assert words in str(caught.value)
+
+
+class SmallTimes(window.NonMergingWindowFn):  # type: ignore[misc]
+    """One window, but no time after a hundred seconds."""
+
+    def assign(self, context: Any) -> Any:
+        if context.timestamp > 100:
+            message = "too late"
+            raise LookupError(message)
+        return [window.GlobalWindow()]
+
+    def get_window_coder(self) -> Any:
+        return GlobalWindowCoder()
+
+
+def test_a_failure_of_the_windows_of_a_new_time_names_the_step_that_gave_it() -> None:
+    def build(p: beam.Pipeline) -> None:
+        windowed = p | beam.Create([1, 2]) | beam.WindowInto(SmallTimes())
+        later = windowed | "Later" >> beam.Map(lambda x: window.TimestampedValue(x, 1_000))
+        _ = later | beam.Map(str) | collect()
+
+    for run in (on_headrace, on_beam):
+        with pytest.raises(Exception, match=r"too late \[while running 'Later'\]"):
+            run(build)
 
 
 def counting(name: str) -> Any:

@@ -1,0 +1,91 @@
+"""A selection of Beam's own pipeline tests on headrace; `make beam-suites` runs all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import importlib
+import sys
+import unittest
+from typing import Any
+
+import pytest
+
+from suites.carry import carried_records
+from suites.exceptions import Kind, read_table, row_for, shards_for
+from suites.swap import runs_on
+from tests.spark_session import shared_session
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(120, func_only=True)]
+
+#: Module -> tests, chosen for breadth: each group uses another part of the compiler or the worker.
+SELECTION = {
+    "dataframe.convert_test": ("ConvertTest::*",),
+    "io.avroio_test": ("TestFastAvro::test_sink_transform*", "TestFastAvro::test_read_all_from*"),
+    "io.fileio_test": ("MatchTest::*", "ReadTest::*"),
+    "io.parquetio_test": ("TestParquet::test_sink_transform", "TestParquet::test_read_all_from*"),
+    "io.textio_test": ("TextSinkTest::test_write_*", "CsvTest::*", "JsonTest::*"),
+    "pipeline_test": ("DoFnTest::*",),
+    "transforms.combinefn_lifecycle_test": ("LocalCombineFnLifecycleTest_3_cloudpickle::*",),
+    "transforms.combiners_test": ("CombinerWithSideInputs::*",),
+    "transforms.core_test": ("FlattenTest::*", "ExceptionHandlingTest::*"),
+    "transforms.create_test": ("CreateTest::*",),
+    "transforms.ptransform_test": ("PTransformTest::test_p*", "PTransformTest::test_fl*"),
+    "transforms.sideinputs_test": ("SideInputsTest::*",),
+    "transforms.userstate_test": ("StatefulDoFnOnDirectRunnerTest::*",),
+    "transforms.util_test": ("CoGroupByKeyTest::*", "ReshuffleTest::test_reshuffle_w*"),
+    "transforms.window_test": ("WindowTest::*",),
+}
+
+
+class OnHeadrace(unittest.TestCase):
+    """Swaps the runner for the time of each test."""
+
+    def setUp(self) -> None:
+        shared_session()
+        stack = contextlib.ExitStack()
+        known, _ = read_table()
+        theirs = type(self).__mro__[2]
+        shards = shards_for(
+            f"{theirs.__module__.removeprefix('apache_beam.')}::{theirs.__name__}::"
+            f"{self._testMethodName}", known,
+        )  # fmt: skip
+        stack.enter_context(runs_on("headrace", shards=lambda: shards))
+        stack.enter_context(carried_records(sys.modules[theirs.__module__], [theirs]))
+        self.addCleanup(stack.close)
+        super().setUp()
+
+
+def on_headrace(module: str, name: str, chosen: tuple[str, ...]) -> type:
+    """One of Beam's classes with our runner; what cannot pass is marked with its reason."""
+    known, _ = read_table()
+    theirs: Any = getattr(importlib.import_module(f"apache_beam.{module}"), name)
+    body: dict[str, Any] = {"__module__": __name__, "__doc__": theirs.__doc__}
+    for method in unittest.TestLoader().getTestCaseNames(theirs):
+        if not any(fnmatch.fnmatchcase(f"{name}::{method}", pattern) for pattern in chosen):
+            body[method] = None  # not collected
+            continue
+        row = row_for(f"{module}::{name}::{method}", known)
+        if row is not None and row.kind is not Kind.ONE_SHARD:
+            mark = (
+                pytest.mark.xfail(reason=row.reason, strict=True)
+                if row.kind is Kind.OURS
+                else pytest.mark.skip(reason=f"{row.kind.value}: {row.reason}")
+            )
+            body[method] = mark(_again(theirs, method))
+    return type(f"{module.rpartition('.')[2]}_{name}", (OnHeadrace, theirs), body)
+
+
+def _again(theirs: Any, method: str) -> Any:
+    """A method of our own: a mark on Beam's would stand for everyone who inherits it."""
+
+    def test(self: Any) -> Any:
+        return getattr(theirs, method)(self)
+
+    return test
+
+
+for _module, _chosen in SELECTION.items():
+    for _name in sorted({_pattern.partition("::")[0] for _pattern in _chosen}):
+        _made = on_headrace(_module, _name, _chosen)
+        globals()[_made.__name__] = _made

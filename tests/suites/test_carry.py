@@ -1,0 +1,45 @@
+"""What functions leave in their process comes back, though a pickle lies between."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.internal import pickler
+
+from suites.carry import carried_records
+from suites.swap import runs_on
+
+
+class KeepsRecords:
+    all_records: list[Any]
+
+    def record(self, element: Any) -> None:
+        KeepsRecords.all_records.append(element)
+
+
+def recorder() -> Any:
+    def record(element: Any) -> None:
+        KeepsRecords.all_records.append(element)
+
+    return record
+
+
+def test_records_of_a_pickled_function_are_seen_in_the_class_in_their_order() -> None:
+    with carried_records(sys.modules[__name__], [KeepsRecords]):
+        KeepsRecords.all_records = []
+        far = pickler.loads(pickler.dumps(recorder()))
+        far("a")
+        far(2)
+        assert KeepsRecords.all_records == ["a", 2]
+        far(3)
+        KeepsRecords.all_records = []
+        far(4)
+        assert KeepsRecords.all_records == [4]
+    assert isinstance(KeepsRecords, type)
+
+
+def test_a_list_piped_into_a_transform_gets_its_result_from_another_process() -> None:
+    with runs_on("processes"):
+        assert sorted([1, 2] | beam.Map(lambda x: (x, "y"))) == [(1, "y"), (2, "y")]
