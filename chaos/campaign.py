@@ -36,9 +36,9 @@ Say = Callable[[str], None]
 class Asked:
     """What all rounds of a campaign are like."""
 
-    elements: int = 24_000
-    files: int = 30  # of events for each reader; each is an epoch
-    rate_files: int = 10  # of rates; each is an epoch
+    elements: int = 16_000
+    files: int = 20  # of events for each reader; each is an epoch
+    rate_files: int = 8  # of rates; each is an epoch
     faults: int = 18  # planned for one round
 
 
