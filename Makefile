@@ -71,6 +71,7 @@ soak: setup ## run a streaming pipeline for 20 minutes and see what grows
 
 chaos: setup ## kill a streaming run 30 times and compare its output; see chaos/
 	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/chaos
+	$(BIN)/python -m chaos.copies
 	$(BIN)/python -m chaos
 
 verify: setup ## every workload in every condition against its oracle; see docs/verification.md

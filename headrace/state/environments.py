@@ -1,18 +1,18 @@
 """The local copy of a unit's state: an LMDB environment that can be thrown away.
 
 Opens environments once per process, brings them to the version a chain names, grows them. What is
-in them came from files that a manifest named; they are a cache, never the truth. Knows nothing
-of an epoch's own writes.
+in them came from files that a manifest named; they are a cache, never the truth, and one that
+cannot be read gives way to a new one. Knows nothing of an epoch's own writes.
 """
 
 from __future__ import annotations
 
+import fcntl
+import logging
 import os
-import shutil
 import sys
-import uuid
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,26 +21,49 @@ import lmdb
 from headrace.errors import StateError
 from headrace.state.chain import Standing
 from headrace.state.changelog import Rows
+from headrace.state.generations import Generation, begin, newest_of
+
+_LOG = logging.getLogger(__name__)
+
+
+class OddCopyError(Exception):
+    """A copy holds what nobody wrote there; never leaves this room."""
+
 
 #: How much an environment may hold at first, in bytes; doubled when it is full. It is address
 #: space, not disk space.
 MAP_BYTES = 1 << 30
-#: Errors that say the environment itself is of no use any more.
+#: Errors that say the environment itself is of no use any more. All others of LMDB speak of the
+#: machine (no memory, no space, no rights), and a new environment would meet them too.
 BROKEN = (
+    OddCopyError,
+    lmdb.BadDbiError,
+    lmdb.BadRslotError,
+    lmdb.BadTxnError,
+    lmdb.BadValsizeError,
     lmdb.CorruptedError,
+    lmdb.CursorFullError,
+    lmdb.DbsFullError,
+    lmdb.IncompatibleError,
     lmdb.InvalidError,
+    lmdb.KeyExistsError,
+    lmdb.NotFoundError,
+    lmdb.PageFullError,
     lmdb.PageNotFoundError,
     lmdb.PanicError,
+    lmdb.ProblemError,
+    lmdb.TxnFullError,
     lmdb.VersionMismatchError,
 )
 #: Elsewhere a file as large as the map may really take that space.
 _WRITE_THROUGH_MAP = sys.platform == "linux"
 #: Free space that must be left on the disk, in bytes.
 RESERVE_BYTES = 16 << 20
+#: How often to begin again when other processes take away what this one has begun.
+_TRIES = 8
 _PAGE_BYTES = 4096
+_DATA = "data.mdb"
 _STANDING = b"standing"
-_GENERATION = "g"
-_DISCARDED = ".discarded-"
 
 T = TypeVar("T")
 
@@ -48,32 +71,48 @@ T = TypeVar("T")
 class Environment:
     """One open LMDB environment: the rows, and beside them how far they have come."""
 
-    def __init__(self, folder: Path, map_bytes: int) -> None:
+    def __init__(self, folder: Path, run: str, map_bytes: int) -> None:
         self.folder = folder
+        self.run = run  # the driver's run whose copy it is
         # No sync: a copy that an operating system's crash tears belongs to another boot. Writing
         # through the map makes a touched page cost a third, but a full disk would then kill the
         # process instead of raising an error: hence `_need_room`.
-        self._env = lmdb.open(
-            str(folder),
-            map_size=map_bytes,
-            max_dbs=2,
-            sync=False,
-            metasync=False,
-            writemap=_WRITE_THROUGH_MAP,
-        )
-        self._rows = self._env.open_db(b"rows")
-        self._about = self._env.open_db(b"about")
-        self._identity = _identity(folder)
+        self._file = os.open(folder / _DATA, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            with _never_shrunk(self._file) as size:
+                self._env = lmdb.open(
+                    str(folder),
+                    map_size=max(map_bytes, size),
+                    max_dbs=2,
+                    sync=False,
+                    metasync=False,
+                    writemap=_WRITE_THROUGH_MAP,
+                )
+        except BaseException:
+            os.close(self._file)
+            raise
         self._reading: Any = None
+        try:
+            self._rows = self._table(b"rows")
+            self._about = self._table(b"about")
+        except BaseException:
+            self.close()
+            raise
+        self._identity = _identity(folder)
 
     def is_there(self) -> bool:
         """Whether the folder still holds the very file that was opened."""
-        return _identity(self.folder) == self._identity
+        return self._identity is not None and _identity(self.folder) == self._identity
+
+    def is_read(self) -> bool:
+        """Whether a unit reads from it now."""
+        return self._reading is not None
 
     def close(self) -> None:
         """Close the environment and whatever still reads from it."""
         self.end_reading()
         self._env.close()
+        os.close(self._file)
 
     def read(self) -> Any:
         """Begin to read: give the transaction. There is one reader at a time."""
@@ -94,7 +133,16 @@ class Environment:
     def standing(self, txn: Any) -> Standing | None:
         """Say how far the rows have come; None if nothing was ever applied."""
         data = txn.get(_STANDING, db=self._about)
-        return None if data is None else Standing.decode(data)
+        if data is None:
+            if txn.stat(self._rows)["entries"]:
+                msg = "there are rows, but nothing says where they come from"
+                raise OddCopyError(msg)
+            return None
+        try:
+            return Standing.decode(data)
+        except ValueError as error:
+            msg = f"it does not say how far it has come: {error}"
+            raise OddCopyError(msg) from error
 
     def held(self, txn: Any) -> tuple[int, int]:
         """Give how many rows there are and the bytes of the pages they take."""
@@ -139,7 +187,7 @@ class Environment:
     def _need_room(self, names: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         # At worst each row makes a new copy of its page; large values take pages of their own.
         rows = 2 * sum(map(len, filter(None, values))) + _PAGE_BYTES * len(names)
-        disk = os.statvfs(self.folder)
+        disk = os.fstatvfs(self._file)  # by its file: another process may have moved it
         free = disk.f_bavail * disk.f_frsize
         if free < rows + RESERVE_BYTES:
             msg = (
@@ -156,14 +204,39 @@ class Environment:
                     return work(txn)
             except lmdb.MapFullError:
                 # The transaction is gone; no other of this process is open now.
-                self._env.set_mapsize(2 * self._env.info()["map_size"])
+                self._map(2 * self._env.info()["map_size"])
+
+    def _table(self, name: bytes) -> Any:
+        while True:
+            try:
+                return self._env.open_db(name)
+            except lmdb.MapResizedError:  # another process has grown it since it was opened here
+                self._map(0)
 
     def _begin(self, *, write: bool) -> Any:
         while True:
             try:
                 return self._env.begin(db=self._rows, write=write)
             except lmdb.MapResizedError:  # another process has grown it
-                self._env.set_mapsize(0)
+                self._map(0)
+
+    def _map(self, least_bytes: int) -> None:
+        with _never_shrunk(self._file) as size:
+            self._env.set_mapsize(max(least_bytes, size))
+
+
+@contextmanager
+def _never_shrunk(file: int) -> Iterator[int]:
+    """Give the size of an environment's file, in whole pages, and keep others from changing it.
+
+    LMDB makes the file as long as the map of whoever opens it, also where another process has
+    a longer one: a page that lies behind the new end would then kill that process, or be lost.
+    """
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield -(-os.fstat(file).st_size // _PAGE_BYTES) * _PAGE_BYTES
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _mixed(
@@ -183,41 +256,45 @@ def _mixed(
 _OPEN: dict[tuple[int, Path], Environment] = {}
 
 
-def current(folder: Path, map_bytes: int = MAP_BYTES) -> Environment:
-    """Open the newest generation of a unit's environment; the first, if there is none."""
+def current(folder: Path, map_bytes: int = MAP_BYTES, run: str = "") -> Environment:
+    """Open the newest copy of a unit that this run of the driver has made; else begin a new one."""
     found = _OPEN.get((os.getpid(), folder))
-    if found is not None:
-        if found.is_there():
-            return found
-        forget(folder)
-    newest = max(_generations(folder), default=None)
+    if found is not None and found.run == run and found.is_there():
+        return found
+    _forget_gone()
+    newest = newest_of(folder, run)
     if newest is None:
-        return renewed(folder, map_bytes)
+        return renewed(folder, map_bytes, run)
+    forget(folder)
     try:
         return _open(folder, newest, map_bytes)
-    except BROKEN:
-        return renewed(folder, map_bytes)
+    except (*BROKEN, lmdb.Error, OSError) as error:
+        tell(folder, error)
+        return renewed(folder, map_bytes, run)
 
 
-def renewed(folder: Path, map_bytes: int = MAP_BYTES) -> Environment:
-    """Open a new, empty generation and take the older ones away.
-
-    Another process may still have an older one open. It loses nothing: a folder is first moved
-    aside, so that nobody opens it half deleted, and open files outlive their names.
-    """
+def renewed(folder: Path, map_bytes: int = MAP_BYTES, run: str = "") -> Environment:
+    """Open a new, empty generation and take the older ones away."""
     forget(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    older = _generations(folder)
-    newest = max(older, default=0) + 1
-    with suppress(FileExistsError):  # another process was as quick: share its generation
-        (folder / f"{_GENERATION}{newest}").mkdir()
-    for number in older:
-        with suppress(OSError):
-            aside = folder / f"{_DISCARDED}{uuid.uuid4().hex}"
-            (folder / f"{_GENERATION}{number}").rename(aside)
-    for left in folder.glob(f"{_DISCARDED}*"):
-        shutil.rmtree(left, ignore_errors=True)
-    return _open(folder, newest, map_bytes)
+    generation = begin(folder, run)
+    for _ in range(_TRIES):
+        try:
+            return _open(folder, generation, map_bytes)
+        except (lmdb.Error, OSError):
+            if (folder / generation.name).is_dir():
+                raise
+            # Another process took it away meanwhile, to begin one of its own: share that one.
+            generation = newest_of(folder, run) or begin(folder, run)
+    msg = f"other processes keep changing the local copy of state in {folder}; end them first"
+    raise StateError(msg)
+
+
+def tell(folder: Path, why: Exception) -> None:
+    """Log that a copy is given up."""
+    _LOG.warning(
+        "the local copy of state in %s cannot be read (%s: %s); it is built again from the "
+        "checkpoint, nothing is lost", folder, type(why).__name__, why,
+    )
 
 
 def forget(folder: Path) -> None:
@@ -234,25 +311,22 @@ def forget_all() -> None:
             forget(folder)
 
 
-def _open(folder: Path, number: int, map_bytes: int) -> Environment:
-    environment = Environment(folder / f"{_GENERATION}{number}", map_bytes)
+def _forget_gone() -> None:
+    """Close what others have taken away: an open file keeps its space on the disk."""
+    for (pid, folder), found in list(_OPEN.items()):
+        if pid == os.getpid() and not found.is_read() and not found.is_there():
+            forget(folder)
+
+
+def _open(folder: Path, generation: Generation, map_bytes: int) -> Environment:
+    environment = Environment(folder / generation.name, generation.run, map_bytes)
     _OPEN[os.getpid(), folder] = environment
     return environment
 
 
-def _generations(folder: Path) -> list[int]:
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    return [
-        int(name[1:]) for name in names if name[:1] == _GENERATION and name[1:].isdecimal()
-    ]
-
-
 def _identity(folder: Path) -> tuple[int, int] | None:
     try:
-        found = os.stat(folder / "data.mdb")
-    except FileNotFoundError:
+        found = os.stat(folder / _DATA)
+    except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -25,6 +25,7 @@ from headrace.state.environments import (
     forget,
     forget_all,
     renewed,
+    tell,
 )
 from headrace.state.files import Files
 from headrace.state.kept import KEPT
@@ -50,6 +51,7 @@ def open_unit(
     shard: int = 0,
     shards: int = 1,
     map_bytes: int = MAP_BYTES,
+    run: str = "",
 ) -> Unit:
     """Open a unit at the version a chain names.
 
@@ -64,29 +66,34 @@ def open_unit(
         shard: with `from_chains`, the new shard's number.
         shards: with `from_chains`, how many shards there are now.
         map_bytes: what a new local copy may hold before it grows.
+        run: names the driver's run. A copy that another run made is not trusted but built again.
     """
     folder = local / unit
+    odd: Exception | None = None
     try:
-        environment = current(folder, map_bytes)
-        environment.forget_dead_readers()
+        environment = current(folder, map_bytes, run)
         for _ in range(_TRIES):
             try:
+                environment.forget_dead_readers()
                 if from_chains:
                     found = _dealt(environment, files, unit, from_chains, shard, shards)
                 else:
                     found = _brought(environment, files, unit, chain or Chain())
-            except BROKEN:
-                found = None
+            except BROKEN as error:
+                tell(folder, error)
+                found, odd = None, error
             if found is not None:
                 return found
-            environment = renewed(folder, map_bytes)
-    except lmdb.Error as error:
-        forget(folder)
+            environment = renewed(folder, map_bytes, run)
+    except (lmdb.Error, OSError) as error:
+        odd = error
+    forget(folder)
+    if odd is not None:
         msg = (
-            f"the local copy of state in {folder} cannot be used: {error}. Nothing is lost: make "
+            f"the local copy of state in {folder} cannot be used: {odd}. Nothing is lost: make "
             f"room or mend the folder, and start the pipeline again."
         )
-        raise StateError(msg) from error
+        raise StateError(msg) from odd
     msg = f"other processes keep changing the local copy of state in {folder}; end them first"
     raise StateError(msg)
 

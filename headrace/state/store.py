@@ -9,6 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from headrace.errors import StateError
+
+
+def odd_rows(what: str) -> StateError:
+    """Give the error for rows that do not fit together.
+
+    Whoever reads rows cannot know why: files of the checkpoint are checked when they are read, and
+    what is left is a local copy that was changed during the run, or a defect of headrace.
+    """
+    return StateError(
+        f"{what}. Start the pipeline again: its local copies of state are then built anew from the "
+        f"checkpoint, which `headrace state verify` can check."
+    )
+
 
 class Store(Protocol):
     """The rows of one shard during one epoch."""

@@ -283,7 +283,7 @@ class StreamShard(ShardRun):
             try:
                 self._unit = open_unit(
                     local, epoch.files, unit, epoch.chains.get(unit, Chain()),
-                    from_chains=former, shard=shard, shards=self._task.shards,
+                    from_chains=former, shard=shard, shards=self._task.shards, run=epoch.run,
                 )
             except OSError as error:
                 msg = (

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.errors import StateError
 from headrace.state.chain import Chain, Link, Standing
 from headrace.state.changelog import fetch
 from headrace.state.environments import current, renewed
@@ -101,6 +100,29 @@ def test_a_copy_that_another_process_has_grown_is_read(tmp_path: Path) -> None:
     unit = opened(tmp_path, chain)
     assert (unit.fetched, unit.restored) == (0, False)
     assert len(rows_of(unit)) == 3
+
+
+def test_a_process_that_opens_a_grown_copy_does_not_cut_its_file(tmp_path: Path) -> None:
+    """The one that has grown it may write behind the new end, and would die of it."""
+    chain = epoch(tmp_path, None, "e0", {b"%05d" % number: b"v" * 200 for number in range(5000)})
+    opened(tmp_path, chain).close()
+    data = tmp_path / "local" / "u" / "g1" / "data.mdb"
+    before = data.stat().st_size
+    assert before > 32 * SMALL_MAP
+    code = f"""
+import json, sys
+from pathlib import Path
+from headrace.state.chain import Chain
+from headrace.state.files import Files
+from headrace.state.lmdb_store import open_unit
+root = Path({str(tmp_path)!r})
+chain = Chain.from_json(json.loads(sys.argv[1]))
+open_unit(root / "local", Files(str(root / "checkpoint")), "u", chain, map_bytes={SMALL_MAP})
+"""
+    subprocess.run(
+        [sys.executable, "-c", code, json.dumps(chain.to_json())], check=True, timeout=60
+    )
+    assert data.stat().st_size == before
 
 
 def test_rows_are_not_written_over_a_copy_that_moved_meanwhile(tmp_path: Path) -> None:
@@ -250,10 +272,3 @@ def test_leftovers_of_a_removal_that_was_cut_off_go_with_the_next(tmp_path: Path
     (left / "data.mdb").write_bytes(b"x")
     renewed(folder)
     assert sorted(os.listdir(folder)) == ["g1"]
-
-
-def test_a_local_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    (tmp_path / "local" / "u" / "g1").mkdir(parents=True)
-    (tmp_path / "local" / "u" / "g1" / "data.mdb").mkdir()
-    with pytest.raises(StateError, match="local/u cannot be used"):
-        opened(tmp_path, None)
