@@ -11,7 +11,7 @@ from typing import Any
 
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 
-from headrace.errors import StateError
+from headrace.state.store import odd_rows
 from headrace.worker.primitives import PLAIN, list_check, scalar_types, tuple_check
 
 _PLAIN = b"p"
@@ -47,7 +47,7 @@ class ValueBytes:
             return found
         if kind != _CODED:
             msg = f"a row of grouped values begins with {kind!r}"
-            raise StateError(msg)
+            raise odd_rows(msg)
         stream = create_InputStream(data[1:])
         decode = self._impl.decode_from_stream
         found = []

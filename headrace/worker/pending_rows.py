@@ -34,7 +34,7 @@ from headrace.state.layout import (
     stamp,
     under,
 )
-from headrace.state.store import Store
+from headrace.state.store import Store, odd_rows
 from headrace.worker.batches import BATCH_VALUES
 
 END: int = MAX_TIMESTAMP.micros
@@ -345,5 +345,5 @@ class PendingRows:
         found = self._rows.get(row)
         if found is None:
             msg = f"stage {self._stage}: elements that wait are missing in the store"
-            raise StateError(msg)
+            raise odd_rows(msg)
         return found

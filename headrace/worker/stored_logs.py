@@ -15,9 +15,8 @@ from typing import Any
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
-from headrace.errors import StateError
 from headrace.state.layout import PLACES, Kind, head, part
-from headrace.state.store import Store
+from headrace.state.store import Store, odd_rows
 from headrace.worker.primitives import ShardOf
 
 #: A cell up to this size is one row, and so is written again whole when something is appended.
@@ -167,11 +166,8 @@ class Log:
     def _chunk(self, store: Store, index: int) -> bytes:
         found = store.get(self._chunk_row(index))
         if found is None:
-            msg = (
-                f"state {self.state!r}: chunk {index} of {self._count} is missing in the store of "
-                "this shard; the checkpoint is damaged, go back to an older one"
-            )
-            raise StateError(msg)
+            msg = f"state {self.state!r}: chunk {index} of {self._count} is missing in the store"
+            raise odd_rows(msg)
         return found
 
     def _chunk_row(self, index: int) -> bytes:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
-from headrace.errors import HeadraceError, StateError
+from headrace.errors import HeadraceError
 from headrace.state.layout import Kind, head, moment, part, stamp, time_of, under, until
-from headrace.state.store import Store
+from headrace.state.store import Store, odd_rows
 from headrace.worker.stored_logs import Owners
 from headrace.worker.timers import DueTimer, TimerSink
 
@@ -234,11 +234,8 @@ class StoredTimers:
         start = _owner_end(name)
         family = self._families.get(name[4:_KEY_START] + name[start : _part_end(name, start)])
         if family is None:
-            msg = (
-                f"stage {self._stage} has a timer of a step or family that the pipeline does not "
-                "have: the checkpoint is that of another pipeline"
-            )
-            raise StateError(msg)
+            msg = f"stage {self._stage} has a timer of a step or family that it does not know"
+            raise odd_rows(msg)
         return family
 
     def pending(self) -> bool:

@@ -19,7 +19,7 @@ from apache_beam.utils.timestamp import Duration
 
 from headrace.errors import HeadraceError, StateError
 from headrace.state.layout import Kind, moment, name, part, rest_of, stamp, under, until
-from headrace.state.store import Store
+from headrace.state.store import Store, odd_rows
 from headrace.worker.firings import Firing, firing_of
 
 #: A row of a window's elements is closed when it is this long; longer ones only cost memory.
@@ -345,7 +345,7 @@ class StoredSide:
             data = self._rows.get(base + _CHUNK + number.to_bytes(4, "big"))
             if data is None:
                 msg = f"a part of side input {self._channel} is missing in the store"
-                raise StateError(msg)
+                raise odd_rows(msg)
             found += self._read(data)
         return found
 
@@ -479,7 +479,7 @@ class StoredSide:
             one = self._rows.get(row + number.to_bytes(4, "big"))
             if one is None:
                 msg = f"a part of side input {self._channel} is missing in the store"
-                raise StateError(msg)
+                raise odd_rows(msg)
             yield one[1:]
 
 

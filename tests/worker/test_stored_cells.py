@@ -250,8 +250,11 @@ def test_a_missing_chunk_is_an_error_and_not_a_shorter_bag() -> None:
     worker.state(spec, "a", GlobalWindow()).add(bytes(1_000))
     worker.end_epoch()
     store.delete(max(store.rows, key=lambda name: len(store.rows[name])))
-    with pytest.raises(StateError, match="'blobs': chunk 0 of 1 is missing"):
+    with pytest.raises(StateError, match="'blobs': chunk 0 of 1 is missing") as caught:
         list(worker.state(spec, "a", GlobalWindow()).read())
+    # A good checkpoint is not to be given up for a bad copy of it.
+    assert "Start the pipeline again" in str(caught.value)
+    assert "older" not in str(caught.value)
 
 
 def test_state_of_a_step_that_was_not_registered_is_refused() -> None:
