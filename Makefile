@@ -72,15 +72,11 @@ soak: setup ## run a streaming pipeline for 20 minutes and see what grows
 chaos: setup ## 150 faults at streaming runs, about 20 minutes; see docs/chaos.md
 	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/chaos
 	$(BIN)/python -m chaos.copies
-<<<<<<< HEAD
 	$(BIN)/python -m chaos campaign --faults 150
 
 chaos-night: setup ## 1,000 faults; goes on where it was cut off; see docs/chaos.md
 	$(BIN)/python -m chaos campaign --faults 1000 --keep-going results/chaos-campaign.jsonl \
 	--save results/chaos-campaign.json --page docs/chaos.md
-=======
-	$(BIN)/python -m chaos
->>>>>>> copies
 
 verify: setup ## every workload in every condition against its oracle; see docs/verification.md
 	$(BIN)/python -m benchmarks.verify

@@ -20,11 +20,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration
 from headrace.errors import HeadraceError, StateError
 from headrace.state.layout import Kind, moment, name, part, rest_of, stamp, under, until
 from headrace.state.store import Store, odd_rows
-<<<<<<< HEAD
 from headrace.worker.firings import Firing, firing_of, patience_of
-=======
-from headrace.worker.firings import Firing, firing_of
->>>>>>> copies
 
 #: A row of a window's elements is closed when it is this long; longer ones only cost memory.
 MAX_CHUNK_BYTES = 1 << 20
