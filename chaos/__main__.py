@@ -121,12 +121,14 @@ def _campaign(args: argparse.Namespace) -> int:
         _say(f"{result.verdict}: {result.command}")
     if STOP.is_set():
         _say("stopped; the same command goes on" if args.keep_going else "stopped")
-    enough = told["faults"] >= args.faults or args.minutes is not None
-    if not enough:
+    elif told["faults"] < args.faults:
         _say(f"only {told['faults']} of {args.faults} faults took effect")
-    good = bool(results) and not wrong and enough
-    _say("verdict: nothing lost, nothing doubled" if good else "verdict: WRONG")
-    return 0 if good else 1
+    enough = told["faults"] >= args.faults or args.minutes is not None
+    if wrong or not results:
+        _say("verdict: WRONG")
+    else:
+        _say(f"verdict: nothing lost, nothing doubled{'' if enough else ' so far'}")
+    return 0 if results and enough and not wrong else 1
 
 
 def _round(args: argparse.Namespace) -> int:

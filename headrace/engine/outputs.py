@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyspark import StorageLevel
 
 from headrace.engine.launch import output_frame
@@ -159,8 +160,12 @@ class Outputs:
                     assert isinstance(sink, WriteToSpark)
                     sink.deliver_files(told, ())
                 else:
-                    none = self._session.createDataFrame([], self._columns[index])
-                    sink.deliver_epoch(none, told)
+                    sink.deliver_epoch(self._no_rows(index), told)
+
+    def _no_rows(self, index: int) -> Any:
+        """Give a DataFrame without rows, made from Arrow: no Python worker can die over it."""
+        schema = pa.ipc.read_schema(pa.py_buffer(self.schemas[index]))
+        return self._session.createDataFrame(schema.empty_table(), self._columns[index])
 
     def _frame(self, index: int) -> Any:
         return output_frame(
