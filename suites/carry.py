@@ -115,11 +115,12 @@ def carried_records(module: Any, classes: Iterable[type]) -> Iterator[None]:
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-records-"))
         for theirs in classes:
             name = theirs.__name__
-            if getattr(module, name, None) is theirs and _keeps_records(theirs):
+            if getattr(module, name, None) is theirs and _keeps_records(module, name):
                 here = Here(theirs, Path(root) / name)
                 stack.enter_context(mock.patch.object(module, name, here))
         yield
 
 
-def _keeps_records(theirs: type) -> bool:
-    return f"{theirs.__name__}.{RECORDS}" in inspect.getsource(theirs)
+def _keeps_records(module: Any, name: str) -> bool:
+    """Whether a module's text speaks of the class's records; of generated classes there is none."""
+    return f"{name}.{RECORDS}" in inspect.getsource(module)

@@ -55,6 +55,7 @@ from headrace.plan.scripts import ScriptStep, StepKind, script_ref
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.crash_points import Point, crash_point
+from headrace.state.files import shown
 from headrace.state.local import EXECUTOR, LocalPlace, sweep_copies
 from headrace.state.private import lets_in
 from headrace.worker.entry import REPORT_CHANNEL, Epoch, ShardReport
@@ -202,7 +203,7 @@ class Stream:
         given_away = self._checkpoint.shut_out(self._nothing_yet)
         if self._checkpoint.newest is not None:
             self._resume(self._checkpoint.newest)
-            self._check_logs(self._checkpoint.newest)
+        self._check_logs()
         self._outputs.prepare(self._handover(self._number(), ""))
         for epoch in given_away:
             self._outputs.deliver_nothing(self._handover(epoch, f"{self._token}.{epoch}"))
@@ -219,19 +220,23 @@ class Stream:
             units={}, watermarks={}, sources=self._sources(drained=False, wakeup=None), batches={}
         )
 
-    def _check_logs(self, newest: Manifest) -> None:
+    def _check_logs(self) -> None:
         """See that Spark's logs are those that the manifest counts, before Spark reads them."""
         assert self._checkpoint is not None
-        found = [
-            f"{name}: {problem}"
-            for name, record in newest.logs.items()
-            for problem in log_problems(self._checkpoint.files, record)
-        ]
+        found = []
+        for name in self._frames.streaming():
+            folder, batch = f"spark/{self._log_of(name)}", self._batches.get(name, -1)
+            # Without a record, as in a checkpoint of version 0.1 or a new one, the number must do.
+            record = self._logs.get(name, LogRecord(folder=folder, batch=batch, sums={}))
+            problems = log_problems(self._checkpoint.files, record)
+            found += [f"{name}: {problem}" for problem in problems]
         if found:
+            newest, place = self._checkpoint.newest, shown(self._checkpoint.files.place)
+            which = "no manifest" if newest is None else f"the manifest of epoch {newest.epoch}"
             listed = "".join(f"\n  * {sentence}" for sentence in found)
             msg = (
-                f"Spark's log in checkpoint {self._checkpoint.files.place} does not fit the "
-                f"manifest of epoch {newest.epoch}; rows would be lost or come twice:{listed}"
+                f"checkpoint {place} has {which}, and Spark's log in it does not fit; rows would "
+                f"be lost or come twice:{listed}"
             )
             raise CheckpointError(msg)
 

@@ -14,9 +14,12 @@ import pytest
 from suites.carry import carried_records
 from suites.exceptions import Kind, read_table, row_for, shards_for
 from suites.swap import runs_on
-from tests.spark_session import shared_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120, func_only=True)]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.usefixtures("spark"),  # its start is not part of a test's time
+    pytest.mark.timeout(120, func_only=True),
+]
 
 #: Module -> tests, chosen for breadth: each group uses another part of the compiler or the worker.
 SELECTION = {
@@ -42,7 +45,6 @@ class OnHeadrace(unittest.TestCase):
     """Swaps the runner for the time of each test."""
 
     def setUp(self) -> None:
-        shared_session()
         stack = contextlib.ExitStack()
         known, _ = read_table()
         theirs = type(self).__mro__[2]

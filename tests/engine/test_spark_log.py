@@ -160,6 +160,13 @@ def test_files_that_spark_can_do_without_are_not_missed(log: Log, name: str) -> 
     assert log.problems() == []
 
 
+def test_a_log_that_no_manifest_counts_is_named(log: Log) -> None:
+    """The manifests are gone, or the log is that of another run."""
+    told = problems(log.files, LogRecord(folder=FOLDER, batch=-1, sums={}))
+    assert any("commits/3 is of batch 3, but the manifest counts up to -1" in t for t in told)
+    assert problems(log.files, LogRecord(folder="spark/1", batch=-1, sums={})) == []
+
+
 def test_the_log_of_a_source_that_lists_no_files_is_compared_too(tmp_path: Path) -> None:
     """A topic's log has the offsets of its partitions, and once where it began."""
     log = Log(tmp_path)

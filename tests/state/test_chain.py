@@ -114,5 +114,5 @@ def test_a_chain_names_all_its_files() -> None:
     "data", [{}, {"version": 1, "base": [{}], "logs": [], "past": ""}, {"version": None}]
 )
 def test_a_malformed_chain_is_a_checkpoint_error(data: dict[str, object]) -> None:
-    with pytest.raises(CheckpointError, match="cannot be read"):
+    with pytest.raises(CheckpointError, match="cannot read"):
         Chain.from_json(data)

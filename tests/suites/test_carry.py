@@ -40,6 +40,14 @@ def test_records_of_a_pickled_function_are_seen_in_the_class_in_their_order() ->
     assert isinstance(KeepsRecords, type)
 
 
+Generated = type("Generated", (), {})
+
+
+def test_a_class_that_keeps_no_records_is_left_alone() -> None:
+    with carried_records(sys.modules[__name__], [Generated]):
+        assert isinstance(Generated, type)
+
+
 def test_a_list_piped_into_a_transform_gets_its_result_from_another_process() -> None:
     with runs_on("processes"):
         assert sorted([1, 2] | beam.Map(lambda x: (x, "y"))) == [(1, "y"), (2, "y")]
