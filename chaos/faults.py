@@ -176,14 +176,14 @@ def crash_text(gaps: tuple[Gap, ...], *, incarnation: int, epoch: int) -> str:
     """
     parts = []
     for gap in gaps:
+        point, attempt = gap.point.value, f"{incarnation}.{gap.tries}"
         match gap.point:
-            case Point.BEFORE_SEAL | Point.AFTER_SEAL:
-                unit = f":{gap.unit}" if gap.unit else ""
-                parts.append(f"{gap.point.value}:{incarnation}.{gap.tries}{unit}")
             case Point.WORKER_LOST:  # somebody has to kill the worker
-                parts += [f"before_seal:{incarnation}.{gap.tries}", f"{gap.point.value}:*"]
+                parts += [f"before_seal:{attempt}", f"{point}:*"]
             case Point.AFTER_RETURN:  # at the end of what there is to read
-                parts.append(f"{gap.point.value}:*")
+                parts.append(f"{point}:*")
+            case Point.BETWEEN_SINKS:  # knows epochs alone, and a start may give one away
+                parts += [f"{point}:{epoch + gap.tries - 1}", f"{point}:{epoch + gap.tries}"]
             case _:
-                parts.append(f"{gap.point.value}:{epoch + gap.tries - 1}")
+                parts.append(f"{point}:{attempt}" + (f":{gap.unit}" if gap.unit else ""))
     return ",".join(parts)

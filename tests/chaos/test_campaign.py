@@ -89,12 +89,14 @@ def test_crashes_are_asked_for_by_the_epoch_or_by_the_attempt_that_will_come() -
         Gap(point=Point.AFTER_MANIFEST, tries=3),
         Gap(point=Point.AFTER_RETURN, tries=1),
         Gap(point=Point.WORKER_LOST, tries=5),
+        Gap(point=Point.BETWEEN_SINKS, tries=1),
     )
     text = crash_text(gaps, incarnation=4, epoch=10)
     assert text == (
-        "before_seal:4.2:1-0,after_manifest:12,after_return:*,before_seal:4.5,worker_lost:*"
+        "before_seal:4.2:1-0,after_manifest:4.3,after_return:*,before_seal:4.5,worker_lost:*,"
+        "between_sinks:10,between_sinks:11"
     )
-    assert len(asked_for(text)) == 5
+    assert len(asked_for(text)) == 7
 
 
 # -- faults inside the driver
