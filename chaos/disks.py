@@ -30,7 +30,8 @@ class Disks:
         mounted: list[Path] = []
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
-            if not _mount(folder, f"size={ROOMY_BYTES}", "-t", "tmpfs", "headrace-chaos"):
+            # As a folder of one's own: a checkpoint that others may write to is refused.
+            if not _mount(folder, f"size={ROOMY_BYTES},mode=700", "-t", "tmpfs", "headrace-chaos"):
                 for each in mounted:
                     _unmount(each)
                 return None

@@ -193,6 +193,7 @@ def test_a_disk_without_room_refuses_a_file_until_it_has_room_again(tmp_path: Pa
             (tmp_path / "disk" / "second").write_bytes(b"x" * 100_000)
         disks.empty(tmp_path / "disk")
         (tmp_path / "disk" / "second").write_bytes(b"x" * 100_000)
+        assert (tmp_path / "disk").stat().st_mode & 0o777 == 0o700
     finally:
         disks.close(keep=True)
     assert (tmp_path / "disk" / "first").stat().st_size == 100_000
