@@ -30,6 +30,11 @@ _LOST = (
     "ExecutorLostFailure", "Python worker exited unexpectedly", "crashed", "exitcode",
     "occurred while reading the port number",  # the daemon that forks workers died as it started
 )
+#: A worker, or the daemon that forks it, died while Spark asked for it: it had not said its number.
+_UNBORN = re.compile(
+    r"(EOFException|Broken pipe|Connection reset|ClosedChannelException)[^\n]*\n"
+    r"(\s+at [^\n]*\n){0,12}?\s+at [^\n]*PythonWorkerFactory\.createThroughDaemon"
+)
 
 
 class RemoteTraceback(Exception):
@@ -71,7 +76,7 @@ def translate(error: BaseException) -> BaseException:
         full = DiskFullError(_full(text))
         full.__cause__ = error
         return full
-    if any(sign in text for sign in _LOST):
+    if any(sign in text for sign in _LOST) or _UNBORN.search(text):
         lost = WorkerLostError(
             "a Python worker died and Spark gave the task up. Usual causes: out of memory (lower "
             "--group_memory_mb, raise the executor's memory), a native library that crashed, or a "

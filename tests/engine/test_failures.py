@@ -114,8 +114,34 @@ def test_a_jvm_without_memory_is_told_which_setting_helps() -> None:
     assert "spark.driver.memory" in str(found)
 
 
-def test_other_errors_stay_what_they_are() -> None:
-    error = RuntimeError("table not found")
+STACK = (
+    "Lost task 0.0 in stage 0.0 (TID 0) (executor driver): java.io.{error}\n"
+    "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:386)\n"
+    "\tat org.apache.spark.{place}(PythonWorkerFactory.scala:232)\n"
+    "\tat org.apache.spark.SparkEnv.createPythonWorker(SparkEnv.scala:326)\n"
+)
+
+
+@pytest.mark.parametrize("error", ["EOFException", "IOException: Broken pipe"])
+def test_a_worker_that_died_before_it_was_one_is_called_lost(error: str) -> None:
+    place = "api.python.PythonWorkerFactory.createThroughDaemon"
+    said = STACK.format(error=error, place=place)
+    assert isinstance(translate(RuntimeError(said)), WorkerLostError)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "table not found",
+        STACK.format(error="EOFException", place="sql.execution.datasources.FileScanRDD.compute"),
+        STACK.format(
+            error="IOException: Cannot run program python9",
+            place="api.python.PythonWorkerFactory.createThroughDaemon",
+        ),
+    ],
+)
+def test_other_errors_stay_what_they_are(said: str) -> None:
+    error = RuntimeError(said)
     assert translate(error) is error
 
 
