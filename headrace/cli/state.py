@@ -22,7 +22,7 @@ from headrace.engine.checkpoints import (
     read_manifest,
 )
 from headrace.engine.identity import Description
-from headrace.engine.manifests import Manifest
+from headrace.engine.manifests import LogRecord, Manifest
 from headrace.engine.spark_log import problems as log_problems
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
@@ -307,7 +307,10 @@ def _problems(files: Files, epochs: Sequence[int]) -> tuple[list[str], int, int]
             if epoch == epochs[-1] or files.exists(manifest_name(epoch)):  # else swept meanwhile
                 problems.append(str(e))
     if newest is None:
-        return problems, 0, 0
+        # Spark's logs then must not have counted anything either.
+        folders = {"/".join(name.split("/")[:2]) for name in files.names("spark")}
+        records = [LogRecord(folder=folder, batch=-1, sums={}) for folder in sorted(folders)]
+        return problems + [p for record in records for p in log_problems(files, record)], 0, 0
     for unit in _ordered(newest):
         found = verify_chain(files, newest.units[unit])
         problems += [f"unit {unit}: {problem}" for problem in found]

@@ -91,10 +91,8 @@ def problems(files: Files, record: LogRecord) -> list[str]:
 
 
 def _is_dispensable(files: Files, folder: str, name: str) -> bool:
-    """Whether Spark can do without a file, or has replaced it by a newer whole list."""
-    if name == "metadata":
-        return True
-    if name.startswith("offsets/"):
+    """Whether Spark has replaced a file by a newer whole list."""
+    if not name.startswith("sources/"):
         return False
     source = name.rpartition("/")[0]
     return any(

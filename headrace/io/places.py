@@ -268,27 +268,23 @@ class EpochFolders:
             return None
         parts = [name for name in self._storage.names(folder) if name.startswith("part-")]
         told = b"".join(self._storage.read(f"{folder}/{name}") for name in parts)
-        return Note.from_bytes(told) if told else True
+        return _parsed(folder, told) if told else True
 
     def _note(self, writer: str) -> Note | None:
         assert self._storage is not None
         path = f"{self.path}/{_NOTES}/{_name_of(writer)}{_NOTE}"
         try:
-            return Note.from_bytes(self._storage.read(path))
+            return _parsed(path, self._storage.read(path))
         except FileNotFoundError:
             return None
-        except ValueError as error:
-            msg = (
-                f"{path} is damaged: {error}. Restore it, or write to another path with a new "
-                "checkpoint; without it nobody knows which folders belong to this run"
-            )
-            raise CheckpointError(msg) from error
 
     def _notes(self) -> list[Note]:
         assert self._storage is not None
         notes = f"{self.path}/{_NOTES}"
-        found = [n for n in self._storage.names(notes) if n.endswith(_NOTE) and n[0] != "."]
-        return [Note.from_bytes(self._storage.read(f"{notes}/{name}")) for name in found]
+        names = [n for n in self._storage.names(notes) if n.endswith(_NOTE) and n[0] != "."]
+        found = {n: _parsed(f"{notes}/{n}", self._storage.read(f"{notes}/{n}")) for n in names}
+        # A copy of a note under another name is nobody's.
+        return [note for name, note in found.items() if name == _name_of(note.writer) + _NOTE]
 
     def _numbers(self) -> list[int]:
         """Give the numbers of all folders that are there."""
@@ -309,6 +305,17 @@ class EpochFolders:
     def _attempt(self, attempt: str) -> str:
         assert self._claim is not None
         return f"{self._aside(self._claim.writer)}/{self._claim.name}/{attempt}"
+
+
+def _parsed(path: str, data: bytes) -> Note:
+    try:
+        return Note.from_bytes(data)
+    except ValueError as error:
+        msg = (
+            f"{path} is damaged: {error}. Restore it, or write to another path with a new "
+            "checkpoint; without it nobody knows which folders belong to which run"
+        )
+        raise CheckpointError(msg) from error
 
 
 def _name_of(writer: str) -> str:

@@ -223,6 +223,18 @@ def test_verify_reads_spark_s_own_log_too(
     assert lines[-1].startswith("bad: 1 problem")
 
 
+def test_verify_finds_that_all_manifests_are_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = Log(tmp_path / "checkpoint")
+    place = str(tmp_path / "checkpoint")
+    Checkpoint.open(place, PIPELINE, now=NOON).close()
+    log.plan(0)
+    assert said(capsys, "verify", place)[-1].startswith("good: no epoch yet")
+    log.run(0)
+    assert "commits/0 is of batch 0" in said(capsys, "verify", place, status=1)[0]
+
+
 def test_verify_begins_again_when_the_pipeline_swept_meanwhile(
     place: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ def torn(path: Path) -> None:
         ("sources/0/3", again, "sources/0/4 does not belong there"),
         ("commits/3", again, "commits/4 is of batch 4, but the manifest counts up to 3"),
         ("metadata", torn, "metadata is not the file"),
+        ("metadata", Path.unlink, "metadata is not there"),
     ],
 )
 def test_a_log_that_would_lose_or_double_rows_is_named_with_the_way_out(
@@ -154,7 +155,7 @@ def test_a_log_that_was_removed_or_is_of_an_older_copy_is_named(log: Log, tmp_pa
     assert any("offsets/4 is not there" in problem for problem in log.problems())
 
 
-@pytest.mark.parametrize("name", ["commits/3", "commits/0", "offsets/0", "metadata"])
+@pytest.mark.parametrize("name", ["commits/3", "commits/0", "offsets/0"])
 def test_files_that_spark_can_do_without_are_not_missed(log: Log, name: str) -> None:
     (log.root / name).unlink()
     assert log.problems() == []

@@ -229,6 +229,15 @@ def test_a_note_that_was_changed_is_refused(tmp_path: Path, at: int) -> None:
         folders(tmp_path)
 
 
+def test_a_copy_of_a_note_under_another_name_makes_no_difference(tmp_path: Path) -> None:
+    filled(tmp_path, 2)
+    (note,) = (tmp_path / "_headrace").glob("*.json")
+    note.with_name("copy.json").write_bytes(note.read_bytes())
+    made = folders(tmp_path, next_epoch=2)
+    made.take(2, *staged(made, "1.9", a="rows"), alone)
+    assert len(there(tmp_path)) == 3
+
+
 def test_a_note_of_version_0_1_is_understood(tmp_path: Path) -> None:
     """It was a folder that Spark wrote, with neither checksum nor incarnation."""
     filled(tmp_path, 1)

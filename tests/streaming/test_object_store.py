@@ -26,7 +26,7 @@ from tests.streaming.harness import Inbox, finished, streaming
 from tests.streaming.store_driver import KEYS, STEPS, run, written
 from tests.streaming.test_crash_gaps import EndedError
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 #: Names a folder with hadoop-aws of Spark's Hadoop and the jars it needs, some 700 MB.
 JARS = "HEADRACE_HADOOP_AWS"
@@ -75,7 +75,7 @@ def test_a_driver_killed_by_the_system_is_followed_by_one_that_goes_on_from_the_
         [sys.executable, "-m", "tests.streaming.store_driver", place, str(output),
          str(tmp_path / "first")],
         cwd=ROOT, env={**os.environ, "HEADRACE_CRASH": "after_sinks:3"}, capture_output=True,
-        text=True, timeout=200,
+        text=True, timeout=250,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
     assert epochs_of(Files(place))[-1] == 2
@@ -84,6 +84,7 @@ def test_a_driver_killed_by_the_system_is_followed_by_one_that_goes_on_from_the_
     assert [start.number for start in incarnations_of(Files(place))] == [1, 2]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(
     JARS not in os.environ, reason=f"{JARS} names no folder with hadoop-aws and the SDK it needs"
 )
@@ -94,20 +95,21 @@ def test_a_streaming_dataframe_goes_on_from_sparks_log_in_the_store(
     inbox = Inbox(tmp_path / "inbox")
     for step in range(STEPS):
         inbox.put(*({"key": key, "at": 0, "step": step} for key in KEYS))
-    jars = ",".join(map(str, sorted(Path(os.environ[JARS]).glob("*.jar"))))
+    # On the class path and not among the session's jars, which Spark would copy.
+    jars = ":".join(map(str, sorted(Path(os.environ[JARS]).glob("*.jar"))))
     settings = {
         "endpoint": s3.endpoint, "endpoint.region": REGION, "path.style.access": "true",
     }
     told = [f"--conf spark.hadoop.fs.s3a.{name}={value}" for name, value in settings.items()]
-    environment = {
-        **os.environ, "PYSPARK_SUBMIT_ARGS": f"--jars {jars} {' '.join(told)} pyspark-shell",
-    }
+    submitted = f"--driver-class-path {jars} {' '.join(told)} pyspark-shell"
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": submitted}
 
     def start(crash: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "tests.streaming.store_driver", s3.place(tmp_path.name),
              str(output), str(tmp_path / "copies"), str(tmp_path / "inbox")],
             cwd=ROOT, env={**environment, "HEADRACE_CRASH": crash}, capture_output=True, text=True,
+            timeout=400,
         )
 
     killed = start("after_manifest:3")
@@ -115,8 +117,9 @@ def test_a_streaming_dataframe_goes_on_from_sparks_log_in_the_store(
     done = start("")
     assert done.returncode == 0, done.stderr[-3000:]
     assert written(output) == RIGHT
-    logged = [name for name in s3.objects(tmp_path.name) if name.startswith("spark/0/offsets/")]
-    assert len(logged) == STEPS
+    found = s3.objects(tmp_path.name)
+    for log in ("offsets", "commits"):
+        assert {f"spark/0/{log}/{step}" for step in range(STEPS)} <= found.keys()
 
 
 def test_no_credential_lies_in_the_checkpoint(s3: S3, tmp_path: Path, output: Path) -> None:
