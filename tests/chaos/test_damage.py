@@ -27,13 +27,10 @@ CASES = (
     ("state, needed", "cut to half", True),
     ("pipeline.json", "cut to zero", True),
     ("checkpoint/manifests/", "older version", True),
-    ("checkpoint/", "older version", True),
     ("checkpoint/spark/N/", "deleted", True),
     ("checkpoint/spark/N/", "older version", True),
     ("checkpoint/spark/N/", "newest entries removed", True),
     ("spark metadata", "cut to zero" + NO_CRC, True),
-    ("spark offsets, newest", "older version" + NO_CRC, True),
-    ("output, note", "cut to zero" + NO_CRC, True),
 )
 
 
