@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.engine.manifests import LogRecord
+from headrace.engine.spark_files import unreadable
 from headrace.state.files import Files
 
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
@@ -74,6 +75,7 @@ def problems(files: Files, record: LogRecord) -> list[str]:
     """Say what in Spark's log does not fit a manifest; nothing, if Spark may go on with it."""
     folder, batch = record.folder, record.batch
     found = []
+    told = set()
     for name, wanted in record.sums.items():
         path = f"{folder}/{name}"
         there = _sum(files, path)
@@ -81,12 +83,14 @@ def problems(files: Files, record: LogRecord) -> list[str]:
             continue
         what = "is not there" if there is None else "is not the file that the manifest counts"
         found.append(f"{files.path(path)} {what}")
+        told.add(path)
     offered, logged = (_numbers(files, f"{folder}/{kind}") for kind in ("offsets", "commits"))
     for kind, numbers, last in (("offsets", offered, batch + 1), ("commits", logged, batch)):
         if numbers and numbers[-1] > last:
             path = files.path(f"{folder}/{kind}/{numbers[-1]}")
             found.append(f"{path} is of batch {numbers[-1]}, but the manifest counts up to {batch}")
     found += _strangers(files, record)
+    found += [f"{files.path(n)} {w}" for n, w in unreadable(files, folder) if n not in told]
     return [f"{sentence}. {REMEDY}" for sentence in found]
 
 
