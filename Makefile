@@ -16,6 +16,8 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 	>/dev/null 2>&1 && { echo $$name; break; }; done)
 
 LOCK_PYTHON := 3.11
+# Each has a Spark of its own, which waits often: more than there are cores.
+TEST_PROCESSES := 3
 
 .PHONY: help setup demo test check lint types table examples bench bench-streaming bench-workloads soak chaos \
 	chaos-night verify beam-suites lock clean
@@ -41,7 +43,7 @@ demo: setup ## run the demo on a local Spark
 
 test: setup ## run all tests
 	@scripts/ensure_redis.sh || echo "The tests that need a Redis server are left out." >&2
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n $(TEST_PROCESSES) --dist loadfile
 
 check: lint types table examples ## lint, types, the import table, the examples in the docs
 

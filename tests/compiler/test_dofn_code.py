@@ -21,6 +21,7 @@ from headrace.plan.traits import (
     traits,
 )
 from tests.compiler import snippets as s
+from tests.naming import steady
 
 
 def of(subject: object) -> Traits:
@@ -31,7 +32,9 @@ def of(subject: object) -> Traits:
 
 
 def name(value: object) -> str:
-    return value.__name__ if isinstance(value, type) else getattr(value, "label", str(value))
+    if isinstance(value, type):
+        return value.__name__
+    return steady(getattr(value, "label", value))
 
 
 STATELESS = [

@@ -12,6 +12,7 @@ from apache_beam.transforms import userstate
 
 from headrace.worker.primitives import all_frozen, is_frozen
 from headrace.worker.steps import Shape, step_of
+from tests.naming import steady_repr
 
 
 def inside(transform: Any) -> Any:
@@ -121,7 +122,7 @@ def test_a_dofn_that_wants_more_than_the_element_is_left_to_beam(transform: Any)
         ([], False), ({}, False), (set(), False), ((1, []), False), (((1, [2]),), False),
         (bytearray(), False), (beam.window.TimestampedValue([], 2), False), (object(), False),
     ],
-    ids=repr,
+    ids=steady_repr,
 )  # fmt: skip
 def test_only_what_can_never_change_is_called_frozen(value: Any, frozen: bool) -> None:
     assert is_frozen(value) is frozen
