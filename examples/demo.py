@@ -283,7 +283,7 @@ def main(argv: list[str] | None = None) -> int:
     if known.batch:
         return run_batch(known.events or 200_000, rest)
 
-    from headrace import start_session
+    from headrace import session
 
     console = Console()
     bids = known.events or 40_000
@@ -292,7 +292,7 @@ def main(argv: list[str] | None = None) -> int:
         f"the market plays them in {known.seconds:g} s"
     )
     console.print("starting Spark inside this process ...")
-    spark = start_session("local[*]")
+    spark = session("local[*]")
     try:
         return run_stream(spark, bids, known.seconds, rest, console)
     finally:

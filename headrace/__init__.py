@@ -9,15 +9,17 @@ from headrace.plan.traits import traits
 
 if TYPE_CHECKING:
     from headrace import io
-    from headrace.runner import HeadraceOptions, SparkRunner, start_session
+    from headrace.runner import HeadraceOptions, SparkRunner, session, start_session
 
 __version__ = "0.1.0"
-__all__ = ["HeadraceOptions", "SparkRunner", "__version__", "io", "start_session", "traits"]
+__all__ = [
+    "HeadraceOptions", "SparkRunner", "__version__", "io", "session", "start_session", "traits",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import runner and `io` when they are first asked for: workers must not pull in pyspark."""
-    if name in ("SparkRunner", "HeadraceOptions", "start_session"):
+    if name in ("SparkRunner", "HeadraceOptions", "session", "start_session"):
         from headrace import runner
 
         return getattr(runner, name)

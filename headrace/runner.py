@@ -34,8 +34,9 @@ from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.leftovers import remove_own_folders, sweep_folders
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
-from headrace.engine.session import Place, find_place, start_session
+from headrace.engine.session import Place, find_place, refuse_connect, session, start_session
 from headrace.engine.signals import ToldToEndError, told_to_end
+from headrace.engine.spark_settings import Wish, listed, read_conf
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
 from headrace.errors import OptionError, PackagingError
@@ -43,8 +44,10 @@ from headrace.io.frames import Frames, frames_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 
-#: What a user of this module may rely on; `start_session` makes the DataFrames a pipeline reads.
-__all__ = ["HeadraceOptions", "HeadraceResult", "SparkRunner", "StreamResult", "start_session"]
+#: What a user of this module may rely on; `session` makes the DataFrames a pipeline reads.
+__all__ = [
+    "HeadraceOptions", "HeadraceResult", "SparkRunner", "StreamResult", "session", "start_session",
+]
 
 _LOG = logging.getLogger(__name__)
 
@@ -85,6 +88,23 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "--spark_master", default=None,
             help="Where Spark runs when no session is at hand: local[N], local[*] (the default) or "
             "spark://host:port. An active session is used as it is.",
+        )
+        parser.add_argument(
+            "--spark_conf", action="append", default=None, metavar="NAME=VALUE",
+            help="A setting of Spark for a session that headrace starts; may be given several "
+            "times. Comes before spark-defaults.conf and before headrace's own settings.",
+        )
+        parser.add_argument(
+            "--spark_app_name", default=None,
+            help="What the application is called in Spark's pages and logs. Default: headrace.",
+        )
+        parser.add_argument(
+            "--spark_jars", action="append", default=None, metavar="FILES",
+            help="Jar files for Spark's class path, with commas between them.",
+        )
+        parser.add_argument(
+            "--spark_packages", action="append", default=None, metavar="COORDINATES",
+            help="Maven coordinates of packages for Spark's class path, with commas between them.",
         )
         parser.add_argument(
             "--shards", type=_positive, default=None,
@@ -166,6 +186,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
 
     def __init__(self, spark: Any | None = None, *, drain: bool = False) -> None:
         super().__init__()
+        refuse_connect(spark)
         self._spark = spark
         self._drain = drain  # splittable DoFns truncate what they have not begun
 
@@ -202,6 +223,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
         frames = frames or Frames()
         known = options.view_as(HeadraceOptions)
+        wish = _wish(known)
         # Before Spark starts: what cannot run is refused at no cost.
         streaming = options.view_as(StandardOptions).streaming or is_unbounded(proto)
         plan = compile_pipeline(
@@ -210,10 +232,10 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         )
         if streaming:
             frames.check_epochs()
-        needs, session = _needs(options), _main_session(options)
+        needs, main_session = _needs(options), _main_session(options)
         check_files(needs)
         sweep_folders()
-        place = find_place(self._spark or frames.session(), known.spark_master)
+        place = find_place(self._spark or frames.session(), wish)
         provide(needs, place.parent.sparkContext)
         if known.shards is None:  # nothing else in a plan depends on their number
             plan = replace(plan, shards=place.parallelism)
@@ -223,7 +245,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             group_memory_bytes=known.group_memory_mb << 20,
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
-            main_session=session,
+            main_session=main_session,
             python_path=_python_path(place),
             folder=os.getcwd() if is_local(place.parent.sparkContext.master) else "",
         )
@@ -234,6 +256,16 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         )
         result.start()
         return result
+
+
+def _wish(known: Any) -> Wish:
+    return Wish(
+        master=known.spark_master,
+        app_name=known.spark_app_name,
+        conf=read_conf(known.spark_conf or ()),
+        jars=listed(known.spark_jars or ()),
+        packages=listed(known.spark_packages or ()),
+    )
 
 
 def _stream_options(known: Any) -> StreamOptions:

@@ -14,17 +14,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.engine.archives import own_package
 from headrace.engine.leftovers import own_folder
 from headrace.engine.probe import check_executors, is_local
+from headrace.engine.spark_settings import APP_NAME, MASTER, Wish, given_before, is_met
 from headrace.errors import SessionError
 from headrace.state.private import lets_in
 
@@ -81,19 +83,19 @@ class Place:
     parallelism: int
 
 
-def find_place(spark: Any | None, master: str | None) -> Place:
-    """Use the given session, else the active one, else start one."""
+def find_place(spark: Any | None, wish: Wish | None = None) -> Place:
+    """Use the given session, else the active one, else start one as `wish` says."""
+    wish = wish or Wish()
+    refuse_connect(spark)
     parent = spark or running_session()
     owned = parent is None
     if parent is None:
-        parent = start_session(master)
-    elif master is not None and spark is None:
-        running = parent.sparkContext.master
-        if running != master:
-            _LOG.warning(
-                "a session on %s is active and is used; --spark_master=%s is ignored. "
-                "Stop it first to change the master.", running, master,
-            )
+        parent = start(wish)
+    elif ignored := not_as_asked(parent, wish):
+        _LOG.warning(
+            "a session is running and is used as it is; ignored: %s. Stop it first, or start it "
+            "with these settings.", ", ".join(ignored),
+        )
     for advice in check_session(parent):
         _LOG.warning("%s", advice)
     if not is_local(parent.sparkContext.master):
@@ -191,28 +193,91 @@ def _java_major(text: str) -> int:
     return int(digits or 0)
 
 
-def start_session(master: str | None = None) -> Any:
-    """Start a session of our own, with the settings that suit us best.
+def refuse_connect(spark: Any | None) -> None:
+    """Refuse a session of Spark Connect: it has no context, on which supersteps are built."""
+    if spark is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
+        msg = (
+            "this is a session of Spark Connect, and headrace needs a classic one: it starts "
+            "workers and jobs by the SparkContext, which Connect does not have. Make one with "
+            "headrace.session(), or with SparkSession.builder.master(...) in a program without "
+            "SPARK_REMOTE"
+        )
+        raise SessionError(msg)
 
-    Under spark-submit what was submitted wins, the master too unless one is given here.
+
+def not_as_asked(session: Any, wish: Wish) -> list[str]:
+    """Give what the wish asks for and a running session does not have, as `name=value`."""
+    conf = session.sparkContext.getConf()
+    return [
+        f"{name}={value}" for name, value in wish.settings().items()
+        if not is_met(name, value, conf.get(name))
+    ]
+
+
+def start_session(master: str | None = None) -> Any:
+    """Start a session of our own on a master, with the settings that suit us best."""
+    return start(Wish(master=master))
+
+
+def session(
+    master: str | None = None,
+    *,
+    app_name: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    jars: Sequence[str] = (),
+    packages: Sequence[str] = (),
+) -> Any:
+    """Give the session that pipelines without one of their own run on.
+
+    It is the one that is running in this process; if there is none, one is started, with the
+    settings that suit headrace best.
+
+    Args:
+        master: where Spark runs, as in `local[2]`. If not given, what `spark-defaults.conf` or
+            spark-submit says, else `local[*]`.
+        app_name: what the application is called; `headrace` if not given.
+        conf: settings of Spark; they come before those of `spark-defaults.conf` and before ours.
+        jars: files that drivers and executors have on their class path.
+        packages: Maven coordinates, as in `org.apache.spark:spark-avro_2.13:4.1.0`.
+    """
+    wish = Wish(
+        master=master, app_name=app_name, conf=dict(conf or {}), jars=tuple(jars),
+        packages=tuple(packages),
+    )
+    running = running_session()
+    if running is None:
+        return start(wish)
+    if missing := not_as_asked(running, wish):
+        msg = (
+            f"a session is running that is not as asked for: {', '.join(missing)}. Stop it first, "
+            "or ask for nothing to get it as it is"
+        )
+        raise SessionError(msg)
+    return running
+
+
+def start(wish: Wish) -> Any:
+    """Start a session of our own.
+
+    What the wish says comes first, then what was submitted, then `spark-defaults.conf`, then ours.
     """
     java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    given = submitted()
-    master = master or given.get("spark.master", "local[*]")
+    given = {**submitted(), **wish.settings()}
+    master = given.get(MASTER, "local[*]")
     if master.startswith("local-cluster"):
         # Its master and workers live in our JVM and take their address from here alone.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    builder = SparkSession.builder.master(master).appName(given.get("spark.app.name", "headrace"))
-    for name, value in settings_for(master, given).items():
+    builder = SparkSession.builder.master(master).appName(given.get(APP_NAME, "headrace"))
+    for name, value in {**wish.settings(), **settings_for(master, given)}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
 def submitted() -> dict[str, str]:
-    """Give the settings this process was submitted with; none if it was not."""
+    """Give the settings that a session of this process starts with, whoever starts it."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return {}
+        return given_before(os.environ, _find_spark_home())
     SparkContext._ensure_initialized()  # noqa: SLF001 (reads no settings before the JVM is known)
     return dict(SparkConf().getAll())
 
