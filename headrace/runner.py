@@ -30,6 +30,7 @@ from apache_beam.transforms import environments
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.compiler.compile import compile_pipeline, is_unbounded
+from headrace.compiler.cross_language import refuse_java
 from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.leftovers import remove_own_folders, sweep_folders
 from headrace.engine.packaging import Needs, check_files, provide
@@ -193,6 +194,11 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
     def is_fnapi_compatible(self) -> bool:
         """Stages run through Beam's portable harness."""
         return True
+
+    def apply(self, transform: Any, input: Any, options: Any) -> Any:  # noqa: A002 (Beam's name)
+        """Expand a transform of a pipeline that is being built."""
+        refuse_java(transform)
+        return super().apply(transform, input, options)
 
     def run_pipeline(self, pipeline: Any, options: Any) -> HeadraceResult:
         """Compile the pipeline and start it; the result can be waited for."""

@@ -1,0 +1,59 @@
+"""A transform in Java is refused before Beam fetches the jar that would expand it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.io.jdbc import ReadFromJdbc
+from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
+from apache_beam.transforms.external import (
+    ExternalTransform,
+    ImplicitSchemaPayloadBuilder,
+    JavaExternalTransform,
+)
+from apache_beam.transforms.sql import SqlTransform
+from apache_beam.utils import subprocess_server
+
+import headrace
+from headrace.compiler.cross_language import refuse_java
+from headrace.errors import UnsupportedTransformError
+
+
+@pytest.fixture(autouse=True)
+def no_jar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may fetch one."""
+
+    def fetch(*args: Any, **kwargs: Any) -> Any:
+        pytest.fail("a jar was asked for")
+
+    monkeypatch.setattr(subprocess_server.JavaJarServer, "local_jar", fetch)
+
+
+@pytest.mark.parametrize(("transform", "remedy"), [
+    (ReadFromKafka({"bootstrap.servers": "localhost:1"}, ["t"]), r'readStream.format\("kafka"\)'),
+    (ReadFromJdbc("t", "org.h2.Driver", "jdbc:h2:mem:", "u", "p"), r'spark.read.format\("jdbc"\)'),
+    (JavaExternalTransform("org.example.Mill"), "ReadFromSpark and WriteToSpark"),
+], ids=["kafka", "jdbc", "any"])  # fmt: skip
+def test_a_source_in_java_is_refused_by_name_with_what_to_write_instead(
+    transform: Any, remedy: str
+) -> None:
+    p = beam.Pipeline(runner=headrace.SparkRunner())
+    with pytest.raises(UnsupportedTransformError, match=f"Grind: .*cross-language.*{remedy}"):
+        p | "Grind" >> transform
+
+
+@pytest.mark.parametrize("transform", [
+    WriteToKafka({"bootstrap.servers": "localhost:1"}, "t"), SqlTransform("SELECT 1"),
+], ids=["kafka", "sql"])  # fmt: skip
+def test_a_step_in_java_is_refused_within_a_pipeline(transform: Any) -> None:
+    p = beam.Pipeline(runner=headrace.SparkRunner())
+    rows = p | beam.Create([beam.Row(a=1)])
+    with pytest.raises(UnsupportedTransformError, match="Instead, "):
+        rows | "Grind" >> transform
+
+
+def test_a_service_at_an_address_may_be_pythons() -> None:
+    refuse_java(ExternalTransform("urn:x", ImplicitSchemaPayloadBuilder({}), "localhost:1"))
+    refuse_java(beam.Map(str))
