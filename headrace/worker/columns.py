@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import logging
 import numbers
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import repeat
@@ -45,6 +46,10 @@ NO_PARTITION = "\x00"
 MAX_HELD_ROWS = 10_000
 #: A batch of columns is worth this many super tuples of rows: its cost is per column, not per row.
 BATCH_SUPER_TUPLES = 4
+
+#: Shows values in errors.
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -335,9 +340,26 @@ class ColumnWriter:
         self._adapt(count, len(payload))
 
     def _batch(self, held: list[Any]) -> pa.RecordBatch:
-        columns = zip(*held, strict=True)
-        arrays = list(map(self._array, self._schema, self._prepare, columns))
+        try:
+            arrays = self._arrays(held)
+        except ColumnTypeError:
+            self._blame(held)
+            raise
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _arrays(self, held: list[Any]) -> list[pa.Array]:
+        return list(map(self._array, self._schema, self._prepare, zip(*held, strict=True)))
+
+    def _blame(self, held: list[Any]) -> None:
+        """Find the first row that does not fit, and name it."""
+        for row in held:
+            try:
+                self._arrays([row])
+            except ColumnTypeError as error:
+                values = zip(self._schema.names, row, strict=True)
+                told = ", ".join(f"{name}={_SHORT.repr(value)}" for name, value in values)
+                msg = f"{error}. The row is ({told})"
+                raise ColumnTypeError(msg) from None
 
     def _adapt(self, rows: int, size: int) -> None:
         """Hold as many rows next time as fill the target size."""
@@ -348,9 +370,11 @@ class ColumnWriter:
         if prepare is not None:
             prepared = [None if v is None else prepare(v) for v in values]
         else:
-            for found in set(map(type, values)):
-                if not _fits(field.type, found):
-                    _refuse(self._name, field.name, f"{found.__qualname__} is no {field.type}")
+            wrong = [found for found in set(map(type, values)) if not _fits(field.type, found)]
+            if wrong:
+                value = next(v for v in values if type(v) in wrong)
+                why = f"{_SHORT.repr(value)} ({type(value).__qualname__}) is no {field.type}"
+                _refuse(self._name, field.name, why)
         try:
             array = pa.array(prepared, type=field.type)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -465,7 +489,7 @@ def _fits(kind: pa.DataType, found: type) -> bool:
 
 def _leaf(name: str, path: str, kind: pa.DataType, value: Any) -> Any:
     if not _fits(kind, type(value)):
-        _refuse(name, path, f"{value!r} is no {kind}")
+        _refuse(name, path, f"{_SHORT.repr(value)} is no {kind}")
     return value
 
 
@@ -477,15 +501,15 @@ def _instant(name: str, path: str, value: Any) -> int:
     if isinstance(value, Timestamp):
         return value.micros  # type: ignore[no-any-return]
     if not isinstance(value, datetime.datetime):
-        _refuse(name, path, f"{value!r} is no instant")
+        _refuse(name, path, f"{_SHORT.repr(value)} is no instant")
     if value.tzinfo is None:
-        _refuse(name, path, f"{value!r} has no time zone, so it names no instant")
+        _refuse(name, path, f"{_SHORT.repr(value)} has no time zone, so it names no instant")
     return (value - _EPOCH) // _MICROSECOND
 
 
 def _wall_clock(name: str, path: str, value: Any) -> Any:
     if not isinstance(value, datetime.datetime) or value.tzinfo is not None:
-        _refuse(name, path, f"{value!r} is no datetime without a time zone")
+        _refuse(name, path, f"{_SHORT.repr(value)} is no datetime without a time zone")
     return value
 
 
@@ -500,7 +524,7 @@ def _pairs(key: Any, item: Any, value: Any) -> list[tuple[Any, Any]]:
 
 def _list(name: str, path: str, inner: Any, value: Any) -> list[Any]:
     if isinstance(value, str | bytes):
-        _refuse(name, path, f"{value!r} is no list")
+        _refuse(name, path, f"{_SHORT.repr(value)} is no list")
     return [_apply(inner, v) for v in value]
 
 
