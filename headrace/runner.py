@@ -35,13 +35,21 @@ from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.leftovers import remove_own_folders, sweep_folders
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
-from headrace.engine.session import Place, find_place, refuse_connect, session, start_session
+from headrace.engine.session import (
+    Place,
+    find_place,
+    refuse_connect,
+    session,
+    shares_disk,
+    start_session,
+)
 from headrace.engine.signals import ToldToEndError, told_to_end
 from headrace.engine.spark_settings import Wish, listed, read_conf
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
 from headrace.errors import OptionError, PackagingError
 from headrace.io.frames import Frames, frames_of
+from headrace.io.preflight import check_sinks
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 
@@ -242,6 +250,9 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         check_files(needs)
         sweep_folders()
         place = find_place(self._spark or frames.session(), wish)
+        check_sinks(
+            frames.sinks, place.session, streaming=streaming, own_disk=shares_disk(place.parent)
+        )
         provide(needs, place.parent.sparkContext)
         if known.shards is None:  # nothing else in a plan depends on their number
             plan = replace(plan, shards=place.parallelism)

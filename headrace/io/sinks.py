@@ -165,7 +165,7 @@ class WriteToSpark(Sink):
             msg = "WriteToSpark: give exactly one of path, table and function"
             raise OptionError(msg)
         try:
-            self._mode = Mode(mode)
+            self.mode = Mode(mode)
         except ValueError:
             allowed = ", ".join(m.value for m in Mode)
             msg = f"WriteToSpark: mode {mode!r} is none of {allowed}"
@@ -173,7 +173,7 @@ class WriteToSpark(Sink):
         if function is not None and (format or partition_by or options or mode != "error"):
             msg = "WriteToSpark: with function, it is the function that decides how to write"
             raise OptionError(msg)
-        self._path, self._table, self._function = path, table, function
+        self.path, self.table, self._function = path, table, function
         self._format = format
         self._partition_by = tuple(partition_by)
         self._options = dict(options or {})
@@ -193,7 +193,7 @@ class WriteToSpark(Sink):
         if self._function is not None:
             _call(self._function, frame, ONCE)
         else:
-            self._save(frame, self._mode, {})
+            self._save(frame, self.mode, {})
 
     def check_epochs(self, name: str) -> None:
         """Refuse a column that the epoch's folder would hide from readers."""
@@ -207,7 +207,7 @@ class WriteToSpark(Sink):
         if self.schema is not None:
             _check_free(self.label, self.columns(session))
         self._folders.claim(
-            session, delivery.claim, self._mode, fresh=delivery.fresh,
+            session, delivery.claim, self.mode, fresh=delivery.fresh,
             next_epoch=delivery.epoch, remove_later=delivery.remove_later,
         )
 
@@ -226,7 +226,7 @@ class WriteToSpark(Sink):
             delivery.fence()
             writer = delivery.claim.writer
             # Only a new run asks what is there: later on, what is there is our own.
-            mode = self._mode if delivery.fresh else Mode.APPEND
+            mode = self.mode if delivery.fresh else Mode.APPEND
             if mode is Mode.ERROR and self._made_by == writer:
                 mode = Mode.OVERWRITE  # what is there is an earlier attempt of this epoch
             self._save(frame, mode, self._transaction(writer, delivery.epoch))
@@ -263,10 +263,10 @@ class WriteToSpark(Sink):
         writer = frame.write.mode(mode.value).options(**{**options, **self._options})
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
-        if self._table is not None:
-            (writer.format(self._format) if self._format else writer).saveAsTable(self._table)
+        if self.table is not None:
+            (writer.format(self._format) if self._format else writer).saveAsTable(self.table)
         else:
-            writer.format(self._format or "parquet").save(self._path)
+            writer.format(self._format or "parquet").save(self.path)
 
 
 def _check_free(name: str, columns: StructType) -> None:

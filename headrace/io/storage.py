@@ -61,30 +61,30 @@ class LocalStorage:
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""
-        return os.path.lexists(self._at(path))
+        return os.path.lexists(self.place(path))
 
     def is_folder(self, path: str) -> bool:
         """Whether there is such a folder."""
-        return os.path.isdir(self._at(path))
+        return os.path.isdir(self.place(path))
 
     def names(self, path: str) -> list[str]:
         """Give the names in a folder, sorted; none if there is no such folder."""
         try:
-            return sorted(os.listdir(self._at(path)))
+            return sorted(os.listdir(self.place(path)))
         except FileNotFoundError:
             return []
 
     def make_folder(self, path: str) -> None:
         """Make a folder, and those above it, unless it is there."""
-        Path(self._at(path)).mkdir(parents=True, exist_ok=True)
+        Path(self.place(path)).mkdir(parents=True, exist_ok=True)
 
     def move(self, source: str, target: str) -> None:
         """Give a folder another name. FileNotFoundError: the source is not there (any more)."""
-        os.rename(self._at(source), self._at(target))
+        os.rename(self.place(source), self.place(target))
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is below it; nothing there is no mistake."""
-        place = Path(self._at(path))
+        place = Path(self.place(path))
         if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place, ignore_errors=True)
         else:
@@ -92,11 +92,11 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         """Read a small file; FileNotFoundError if there is none."""
-        return Path(self._at(path)).read_bytes()
+        return Path(self.place(path)).read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
         """Write a small file; it appears whole, in place of what was there."""
-        place = Path(self._at(path))
+        place = Path(self.place(path))
         unfinished = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
         try:
             with unfinished.open("wb") as stream:
@@ -109,7 +109,8 @@ class LocalStorage:
                 unfinished.unlink()
             raise
 
-    def _at(self, path: str) -> str:
+    def place(self, path: str) -> str:
+        """Give the full path that is meant."""
         if path.startswith("file:"):
             return "/" + path.removeprefix("file:").lstrip("/")
         return os.path.join(self._base, path)
