@@ -14,6 +14,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from headrace.compiler.ingest import CoderPrints
 from headrace.compiler.schedule import Schedule
+from headrace.compiler.windowing_words import words_of
 from headrace.plan.facts import StateFacts
 
 _PAR_DO = common_urns.primitives.PAR_DO.urn
@@ -33,13 +34,16 @@ def facts_of(laid_out: Schedule, components: Any) -> StateFacts:
         for channel in laid_out.channels
         if channel.windowing_id
     }
+    words = {
+        windowing: words_of(components.windowing_strategies[windowing]) for windowing in windowings
+    }
     state = {}
     for superstep in laid_out.supersteps:
         for stage in superstep.stages:
             found = _cells(stage.transforms, components, prints)
             if found:
                 state[str(stage.stage_id)] = found
-    return StateFacts(coders=coders, windowings=windowings, state=state)
+    return StateFacts(coders=coders, windowings=windowings, words=words, state=state)
 
 
 def _windowing(strategy: Any) -> str:

@@ -43,6 +43,7 @@ class ChannelFacts:
     kind: str
     coder: str
     windowing: str = ""  # for groupings
+    words: Mapping[str, str] = field(default_factory=dict)  # of the windowing, for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,8 @@ class Description:
     shards: int  # not compared: state can be dealt out again
     stages: tuple[StageFacts, ...]
     channels: tuple[ChannelFacts, ...]
+    #: What streaming DataFrames read, by the names of their steps; what is not known fits.
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Give plain dictionaries and lists."""
@@ -69,9 +72,13 @@ class Description:
                 for s in self.stages
             ],
             "channels": [
-                {"label": c.label, "kind": c.kind, "coder": c.coder, "windowing": c.windowing}
+                {
+                    "label": c.label, "kind": c.kind, "coder": c.coder, "windowing": c.windowing,
+                    "words": dict(c.words),
+                }
                 for c in self.channels
             ],
+            "inputs": dict(self.inputs),
         }
 
     @classmethod
@@ -84,6 +91,7 @@ class Description:
                 shards=int(data["shards"]),
                 stages=tuple(_stage(s) for s in data["stages"]),
                 channels=tuple(ChannelFacts(**c) for c in data["channels"]),
+                inputs=dict(data.get("inputs", {})),
             )
         except (KeyError, TypeError, ValueError) as e:
             msg = f"this does not describe a pipeline: {type(e).__name__}: {e}"
@@ -92,13 +100,14 @@ class Description:
     def digest(self) -> str:
         """Give a short text; where it is equal, `difference` finds nothing."""
         compared = self.to_json()
-        for free in ("name", "fingerprint", "shards"):
+        for free in ("name", "fingerprint", "shards", "inputs"):
             del compared[free]
         for stage in compared["stages"]:
             del stage["name"]
             stage["operators"] = sorted(_plain(step) for step in stage["operators"])
         for channel in compared["channels"]:
             channel["label"] = _plain(channel["label"])
+            del channel["words"]
         text = json.dumps(compared, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -119,6 +128,8 @@ def describe(
     coders: Mapping[str, str],
     windowings: Mapping[str, str],
     state: Mapping[StageId, Mapping[str, str]],
+    words: Mapping[str, Mapping[str, str]] | None = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> Description:
     """Describe a plan.
 
@@ -127,6 +138,8 @@ def describe(
         coders: by coder id, a text that is equal only for coders with equal encodings.
         windowings: by windowing id, such a text.
         state: by stage, what decides how its rows are read (see `StageFacts.state`).
+        words: by windowing id, its parts in words.
+        inputs: by step, what its streaming DataFrame reads.
     """
     stages = tuple(plan.stages())
     numbers = {stage.stage_id: number for number, stage in enumerate(stages)}
@@ -148,12 +161,13 @@ def describe(
             kind=channel.kind.value,
             coder=coders.get(channel.coder_id, ""),
             windowing=windowings.get(channel.windowing_id, ""),
+            words=dict((words or {}).get(channel.windowing_id, {})),
         )
         for channel in plan.channels
     )
     return Description(
         name=plan.name, fingerprint=plan.fingerprint, shards=plan.shards,
-        stages=tuple(facts), channels=channels,
+        stages=tuple(facts), channels=channels, inputs=dict(inputs or {}),
     )
 
 
@@ -168,7 +182,10 @@ def _label(channel: Channel, numbers: Mapping[StageId, int]) -> str:
 
 def difference(old: Description, new: Description) -> list[str]:
     """Say in sentences why `new` cannot go on with the state of `old`; empty: it can."""
-    return [*_steps(old.stages, new.stages), *_state(old, new), *_channels(old, new)]
+    return [
+        *_steps(old.stages, new.stages), *_state(old, new), *_channels(old, new),
+        *_inputs(old, new),
+    ]
 
 
 def _plain(step: str) -> str:
@@ -243,8 +260,25 @@ def _channels(old: Description, new: Description) -> Iterator[str]:
             yield f"collection {key[0]!r} moved from channel {number} to channel {other_number}"
         for what in ("kind", "coder", "windowing"):
             before, after = getattr(channel, what), getattr(other, what)
-            if before != after:
-                yield (
-                    f"collection {key[0]!r}: its {what} was {before or 'none'}, "
-                    f"is now {after or 'none'}"
-                )
+            if before == after:
+                continue
+            changed = _changed(channel.words, other.words) if what == "windowing" else ""
+            how = changed or f"its {what} was {before or 'none'}, is now {after or 'none'}"
+            yield f"collection {key[0]!r}: {how}"
+
+
+def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Say in words how a windowing has changed; empty if words do not tell."""
+    return "; ".join(
+        f"its {part} was {text}, is now {new[part]}" if part != "windows"
+        else f"{text} became {new[part]}"
+        for part, text in old.items() if part in new and text != new[part]
+    )
+
+
+def _inputs(old: Description, new: Description) -> Iterator[str]:
+    was = {_plain(step): text for step, text in old.inputs.items()}
+    for step, text in new.inputs.items():
+        before = was.get(_plain(step))
+        if before and text and before != text:
+            yield f"step {step!r} reads {text}, and the checkpoint counts what was read of {before}"

@@ -32,6 +32,7 @@ from headrace.engine.clock import ScriptClock, WallClock
 from headrace.engine.epochs import Action, Situation, next_action
 from headrace.engine.failures import translate
 from headrace.engine.identity import describe
+from headrace.engine.inputs import input_of
 from headrace.engine.launch import FRAME_PREFIX, end_stages, epoch_tasks, homes, launch_epoch
 from headrace.engine.leftovers import note_process
 from headrace.engine.manifests import LogRecord, Manifest, former_units, watermarks_of
@@ -190,6 +191,9 @@ class Stream:
         description = describe(
             self._plan, coders=facts.coders, windowings=facts.windowings,
             state={StageId(stage): cells for stage, cells in facts.state.items()},
+            words=facts.words,
+            inputs={name: input_of(self._frames.sources[name])
+                    for name in self._frames.streaming()},
         )
         self._checkpoint = Checkpoint.open(
             place, description.to_json(), now=WallClock().now()

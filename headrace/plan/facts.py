@@ -12,4 +12,6 @@ class StateFacts:
 
     coders: Mapping[str, str] = field(default_factory=dict)  # by coder id
     windowings: Mapping[str, str] = field(default_factory=dict)  # by windowing id
+    #: The windowings again, part by part and in words; for people.
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     state: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by stage id

@@ -278,3 +278,12 @@ def test_an_epoch_whose_worker_was_killed_while_it_wrote_is_run_again(
     assert not flag.exists()
     assert result.state == "DONE"
     assert after.rows == [("a", 3)]
+
+
+def test_another_input_folder_is_refused_before_spark_looks_into_its_log(
+    copied: Path, tmp_path: Path
+) -> None:
+    other = Inbox(tmp_path / "elsewhere")
+    other.put(row("a", 2))
+    with pytest.raises(CheckpointError, match=r"'Read' reads FileSource\[.*elsewhere\], and"):
+        run_totals(copied, other, Gathered())

@@ -206,3 +206,36 @@ def test_a_plan_is_described_without_beams_running_numbers() -> None:
             ChannelFacts(label="stage 0 to stage 1", kind="broadcast", coder="kv<varint>"),
         ),
     )
+
+
+def test_another_windowing_is_told_in_words_where_both_have_them() -> None:
+    def windowed(text: str, **words: str) -> Description:
+        return replace(OLD, channels=(replace(BIDS, windowing=text, words=words), SIDE))
+
+    ten = windowed("fixed#1", windows="fixed windows of 10 s", trigger="DefaultTrigger()")
+    twenty = windowed("fixed#2", windows="fixed windows of 20 s", trigger="AfterCount(1)")
+    assert difference(ten, twenty) == [
+        "collection 'Bids': fixed windows of 10 s became fixed windows of 20 s; its trigger was "
+        "DefaultTrigger(), is now AfterCount(1)"
+    ]
+    assert difference(windowed("fixed#1"), twenty) == [
+        "collection 'Bids': its windowing was fixed#1, is now fixed#2"
+    ]
+    assert ten.digest() == windowed("fixed#1", windows="said otherwise").digest()
+
+
+def test_another_input_is_told_and_one_that_is_not_known_fits() -> None:
+    def reading(text: str) -> Description:
+        return replace(OLD, inputs={"Read": text})
+
+    assert difference(reading("FileSource[/a]"), reading("FileSource[/b]")) == [
+        "step 'Read' reads FileSource[/b], and the checkpoint counts what was read of "
+        "FileSource[/a]"
+    ]
+    assert difference(OLD, reading("FileSource[/b]")) == []
+    assert difference(reading("FileSource[/a]"), OLD) == []
+    kept = Description.from_json(json.loads(json.dumps(reading("FileSource[/a]").to_json())))
+    assert kept.inputs == {"Read": "FileSource[/a]"}
+    old = OLD.to_json()
+    del old["inputs"]
+    assert Description.from_json(old) == OLD
