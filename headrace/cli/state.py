@@ -1,7 +1,7 @@
 """`headrace state`: shows what a checkpoint folder holds, and checks it.
 
-Reads only and takes no lock, so it may be used while the pipeline runs. Prints rows as they lie in
-the files; what their bytes mean to the pipeline is not known here.
+Reads only and takes no lock, so it may be used while the pipeline runs. Keys and values of user
+state are shown decoded where their coder's format is public; other rows as they lie in the files.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from headrace.engine.checkpoints import (
     read_description,
     read_manifest,
 )
+from headrace.engine.decoding import told
 from headrace.engine.identity import Description
 from headrace.engine.manifests import LogRecord, Manifest
 from headrace.engine.spark_log import problems as log_problems
@@ -62,7 +63,8 @@ example:
   headrace state show /data/checkpoints/auction --unit 1-0 --limit 0
 
 Prints one row of state a line: unit, kind, stage, time (for kinds that are ordered by one), place
-(modulo the number of shards it gives the shard), sizes, and how the value begins.
+(modulo the number of shards it gives the shard), sizes, and how the value begins. Of user state and
+timers it prints key, cell and value, where their coders are not of your own.
 
 kinds:
 """
@@ -234,6 +236,9 @@ def _row_line(unit: str, name: bytes, value: bytes, description: Description | N
         if kind_of(name) in TIMED:
             words.append(iso(time_of(name)))
         words.append(f"place {place_of(name)}")
+        known = [s for s in description.stages if s.number == stage] if description else []
+        if known and (decoded := told(known[0], name, value)):
+            return "  ".join([*words, f"{len(name) + len(value)} B", decoded])
     shown = repr(value[:PREVIEW_BYTES]) + ("..." if len(value) > PREVIEW_BYTES else "")
     return "  ".join([*words, f"name {len(name)} B", f"value {len(value)} B", shown])
 
