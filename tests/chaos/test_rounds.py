@@ -52,7 +52,8 @@ class FakeDriver:
             if len(self._numbers("incarnations")) > len(claimed) + 1:
                 self.said, self.ended = FakeDriver.last_words, 1
             epoch = len(self._numbers("manifests"))
-            if self.ended is not None or self._crashes(epoch) or self._breaks(mine):
+            attempt = f"{len(claimed) + 1}.{mine + 1}"
+            if self.ended is not None or self._crashes(epoch, attempt) or self._breaks(mine):
                 return
             if epoch == EPOCHS:
                 self.ended = 0
@@ -64,9 +65,10 @@ class FakeDriver:
     def _numbers(self, folder: str) -> list[Path]:
         return list((self._home.checkpoint / folder).glob("[0-9]*.json"))
 
-    def _crashes(self, epoch: int) -> bool:
-        if self.crash == f"after_sinks:{epoch}":
-            self.said, self.ended = f"HEADRACE_CRASH: after_sinks {epoch} 1.1 -\n", -signal.SIGKILL
+    def _crashes(self, epoch: int, attempt: str) -> bool:
+        if self.crash == f"after_sinks:{attempt}":
+            self.said = f"HEADRACE_CRASH: after_sinks {epoch} {attempt} -\n"
+            self.ended = -signal.SIGKILL
         return self.ended is not None
 
     def _breaks(self, mine: int) -> bool:

@@ -216,6 +216,7 @@ def test_estimate_pi_comes_close_to_pi(tmp_path: Path) -> None:
     assert math.isclose(estimate, math.pi, abs_tol=0.005)
 
 
+@pytest.mark.timeout(240, func_only=True)
 def test_an_example_run_as_a_program_starts_its_own_session(tmp_path: Path) -> None:
     """As a user would from the shell: the example is `__main__`, nothing is set up before."""
     (tmp_path / "a.txt").write_text("b a\na c a\n", encoding="utf-8")
@@ -226,7 +227,7 @@ def test_an_example_run_as_a_program_starts_its_own_session(tmp_path: Path) -> N
             "--spark_master=local[1]", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/out/o",
         ],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True, text=True, timeout=55, check=False,
+        capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert lines_of(tmp_path / "out") == {"o": ["a: 3", "b: 1", "c: 1"]}

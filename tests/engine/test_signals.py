@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,17 @@ def wait_for_a_signal() -> None:
     threading.Event().wait(20)
 
 
+@pytest.fixture(autouse=True)
+def _as_a_terminal_starts_it() -> Iterator[None]:
+    """Let signals do what they usually do: under `nohup` one of them is ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in ENDING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_is_raised_in_the_block_and_means_what_it_did_behind_it(number: int) -> None:
-    before = signal.getsignal(number)
-    assert before is signal.SIG_DFL
     with pytest.raises(ToldToEndError, match=signal.Signals(number).name), told_to_end():
         threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         wait_for_a_signal()
