@@ -29,6 +29,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 from apache_beam.transforms import environments
 from apache_beam.utils.timestamp import Timestamp
 
+from headrace.compiler.cell_numbers import drop_cells
 from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.engine.batch import Outcome, run_batch
 from headrace.engine.leftovers import remove_own_folders, sweep_folders
@@ -168,10 +169,19 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         super().__init__()
         self._spark = spark
         self._drain = drain  # splittable DoFns truncate what they have not begun
+        self._interactive = False
 
     def is_fnapi_compatible(self) -> bool:
         """Stages run through Beam's portable harness."""
         return True
+
+    def is_interactive(self) -> None:
+        """Beam's `InteractiveRunner` says by this call that it runs its pipelines here.
+
+        It reads what a bounded pipeline wrote as soon as `run` returns, and waits for nobody: so
+        `run` has to wait. What a pipeline without end wrote it reads while it runs.
+        """
+        self._interactive = True
 
     def run_pipeline(self, pipeline: Any, options: Any) -> HeadraceResult:
         """Compile the pipeline and start it; the result can be waited for."""
@@ -194,13 +204,16 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         except Exception as failure:
             pipeline.visit(_UnpicklableFinder(failure))
             raise
-        return self.run_proto(proto, options, frames_of(pipeline))
+        result = self.run_proto(proto, options, frames_of(pipeline))
+        if self._interactive and not isinstance(result, StreamResult):
+            _wait(result)
+        return result
 
     def run_proto(
         self, proto: Any, options: Any, frames: Frames | None = None
     ) -> HeadraceResult:
         """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
-        frames = frames or Frames()
+        frames = (frames or Frames()).renamed(drop_cells(proto))
         known = options.view_as(HeadraceOptions)
         # Before Spark starts: what cannot run is refused at no cost.
         streaming = options.view_as(StandardOptions).streaming or is_unbounded(proto)
@@ -234,6 +247,15 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         )
         result.start()
         return result
+
+
+def _wait(result: HeadraceResult) -> None:
+    """Wait where nobody else will, and stop the work if the user stops waiting."""
+    try:
+        result.wait_until_finish()
+    except KeyboardInterrupt:
+        result.cancel()
+        raise
 
 
 def _stream_options(known: Any) -> StreamOptions:

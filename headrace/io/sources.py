@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache_beam import pvalue
-from apache_beam.transforms import core, ptransform, window
+from apache_beam.transforms import core, window
 from pyspark.sql import types as spark
 
 from headrace.errors import ColumnTypeError, OptionError
+from headrace.io.round_trip import RoundTrip, find_again
 from headrace.io.rows import row_class
 from headrace.io.watermarks import Monotonic, Policy, policy_of
 from headrace.plan.clocks import SourceClock
@@ -56,7 +57,7 @@ class Read:
         return SourceClock(by_arrival=True) if self.policy is None else self.policy.clock()
 
 
-class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
+class ReadFromSpark(RoundTrip):
     """Read the rows of a DataFrame.
 
     Elements are named tuples: `row.price` is the column `price`. They carry a Beam schema, so
@@ -159,6 +160,9 @@ class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
             "streaming": self.read.streaming,
         }
         return READ_URN, json.dumps(told).encode()
+
+
+ReadFromSpark.register_urn(READ_URN, None, find_again)
 
 
 def _quoted(name: str) -> str:
