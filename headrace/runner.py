@@ -23,6 +23,7 @@ from apache_beam.options.pipeline_options import (
     TypeOptions,
 )
 from apache_beam.pipeline import PipelineVisitor
+from apache_beam.pvalue import PCollection
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
@@ -39,9 +40,12 @@ from headrace.engine.session import Place, find_place, start_session
 from headrace.engine.signals import ToldToEndError, told_to_end
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
-from headrace.errors import OptionError, PackagingError
+from headrace.errors import OptionError, PackagingError, UnsupportedTransformError
 from headrace.io.frames import Frames, frames_of
+from headrace.io.materialise import materialise
+from headrace.io.sources import ReadFromSpark
 from headrace.plan.settings import Settings
+from headrace.plan.step_names import plain_step
 from headrace.plan.supersteps import Plan
 
 #: What a user of this module may rely on; `start_session` makes the DataFrames a pipeline reads.
@@ -178,10 +182,26 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
     def is_interactive(self) -> None:
         """Beam's `InteractiveRunner` says by this call that it runs its pipelines here.
 
-        It reads what a bounded pipeline wrote as soon as `run` returns, and waits for nobody: so
-        `run` has to wait. What a pipeline without end wrote it reads while it runs.
+        It reads what a pipeline wrote as soon as `run` returns, and waits for nobody: so `run` has
+        to wait, and sources without end are recorded or refused.
         """
         self._interactive = True
+
+    def apply(self, transform: Any, input: Any, options: Any) -> Any:  # noqa: A002 (Beam's name)
+        """Expand a transform; for a notebook, see to it that collections end."""
+        if self._interactive and isinstance(transform, ReadFromSpark):
+            transform.record()
+        made = super().apply(transform, input, options)
+        if self._interactive and isinstance(made, PCollection) and not made.is_bounded:
+            step = plain_step(made.pipeline.transforms_stack[-1].full_label)
+            msg = (
+                f"{step}: makes a collection without end, and Beam's InteractiveRunner "
+                "cannot look at one on headrace. Read a streaming DataFrame by ReadFromSpark, "
+                "which is recorded for as long as ib.options.recording_duration says, or give the "
+                "pipeline headrace's SparkRunner itself, with a sink, and look at what that holds"
+            )
+            raise UnsupportedTransformError(msg)
+        return made
 
     def run_pipeline(self, pipeline: Any, options: Any) -> HeadraceResult:
         """Compile the pipeline and start it; the result can be waited for."""
@@ -192,6 +212,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         if known.max_retries < 0:
             msg = f"--max_retries={known.max_retries}: must be 0 or more"
             raise OptionError(msg)
+        materialise(pipeline)
         pipeline.visit(
             group_by_key_input_visitor(
                 not options.view_as(TypeOptions).allow_non_deterministic_key_coders
@@ -205,7 +226,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             pipeline.visit(_UnpicklableFinder(failure))
             raise
         result = self.run_proto(proto, options, frames_of(pipeline))
-        if self._interactive and not isinstance(result, StreamResult):
+        if self._interactive:
             _wait(result)
         return result
 
