@@ -41,6 +41,7 @@ from headrace.engine.signals import ToldToEndError, told_to_end
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
 from headrace.errors import OptionError, PackagingError, UnsupportedTransformError
+from headrace.io.file_shards import keep_shards
 from headrace.io.frames import Frames, frames_of
 from headrace.io.materialise import materialise
 from headrace.io.sources import ReadFromSpark
@@ -188,9 +189,10 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         self._interactive = True
 
     def apply(self, transform: Any, input: Any, options: Any) -> Any:  # noqa: A002 (Beam's name)
-        """Expand a transform; for a notebook, see to it that collections end."""
+        """Expand a transform; see to its number of files, and in a notebook that it ends."""
         if self._interactive and isinstance(transform, ReadFromSpark):
             transform.record()
+        keep_shards(transform)
         made = super().apply(transform, input, options)
         if self._interactive and isinstance(made, PCollection) and not made.is_bounded:
             step = plain_step(made.pipeline.transforms_stack[-1].full_label)
