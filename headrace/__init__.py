@@ -9,12 +9,14 @@ from headrace.plan.traits import traits
 
 if TYPE_CHECKING:
     from headrace import io
+    from headrace.eager_runner import eager
     from headrace.runner import HeadraceOptions, SparkRunner, session, start_session
 
 __version__ = "0.1.0"
 __all__ = [
-    "HeadraceOptions", "SparkRunner", "__version__", "io", "session", "start_session", "traits",
-]
+    "HeadraceOptions", "SparkRunner", "__version__", "eager", "io", "session", "start_session",
+    "traits",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +25,10 @@ def __getattr__(name: str) -> Any:
         from headrace import runner
 
         return getattr(runner, name)
+    if name == "eager":
+        from headrace.eager_runner import eager
+
+        return eager
     if name == "io":
         return importlib.import_module("headrace.io")
     msg = f"module 'headrace' has no attribute {name!r}"

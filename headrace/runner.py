@@ -23,12 +23,14 @@ from apache_beam.options.pipeline_options import (
     TypeOptions,
 )
 from apache_beam.pipeline import PipelineVisitor
+from apache_beam.pvalue import PCollection
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 from apache_beam.transforms import environments
 from apache_beam.utils.timestamp import Timestamp
 
+from headrace.compiler.cell_numbers import drop_cells
 from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.compiler.cross_language import refuse_java
 from headrace.engine.batch import Outcome, run_batch
@@ -47,10 +49,14 @@ from headrace.engine.signals import ToldToEndError, told_to_end
 from headrace.engine.spark_settings import Wish, listed, read_conf
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
-from headrace.errors import OptionError, PackagingError
+from headrace.errors import OptionError, PackagingError, UnsupportedTransformError
+from headrace.io.file_shards import keep_shards
 from headrace.io.frames import Frames, frames_of
 from headrace.io.preflight import check_sinks
+from headrace.io.materialise import materialise
+from headrace.io.sources import ReadFromSpark
 from headrace.plan.settings import Settings
+from headrace.plan.step_names import plain_step
 from headrace.plan.supersteps import Plan
 
 #: What a user of this module may rely on; `session` makes the DataFrames a pipeline reads.
@@ -198,15 +204,37 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         refuse_connect(spark)
         self._spark = spark
         self._drain = drain  # splittable DoFns truncate what they have not begun
+        self._interactive = False
 
     def is_fnapi_compatible(self) -> bool:
         """Stages run through Beam's portable harness."""
         return True
 
+    def is_interactive(self) -> None:
+        """Beam's `InteractiveRunner` says by this call that it runs its pipelines here.
+
+        It reads what a pipeline wrote as soon as `run` returns, and waits for nobody: so `run` has
+        to wait, and sources without end are recorded or refused.
+        """
+        self._interactive = True
+
     def apply(self, transform: Any, input: Any, options: Any) -> Any:  # noqa: A002 (Beam's name)
-        """Expand a transform of a pipeline that is being built."""
+        """Expand a transform; see to its number of files, and in a notebook that it ends."""
         refuse_java(transform)
-        return super().apply(transform, input, options)
+        if self._interactive and isinstance(transform, ReadFromSpark):
+            transform.record()
+        keep_shards(transform)
+        made = super().apply(transform, input, options)
+        if self._interactive and isinstance(made, PCollection) and not made.is_bounded:
+            step = plain_step(made.pipeline.transforms_stack[-1].full_label)
+            msg = (
+                f"{step}: makes a collection without end, and Beam's InteractiveRunner "
+                "cannot look at one on headrace. Read a streaming DataFrame by ReadFromSpark, "
+                "which is recorded for as long as ib.options.recording_duration says, or give the "
+                "pipeline headrace's SparkRunner itself, with a sink, and look at what that holds"
+            )
+            raise UnsupportedTransformError(msg)
+        return made
 
     def run_pipeline(self, pipeline: Any, options: Any) -> HeadraceResult:
         """Compile the pipeline and start it; the result can be waited for."""
@@ -217,6 +245,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         if known.max_retries < 0:
             msg = f"--max_retries={known.max_retries}: must be 0 or more"
             raise OptionError(msg)
+        materialise(pipeline)
         pipeline.visit(
             group_by_key_input_visitor(
                 not options.view_as(TypeOptions).allow_non_deterministic_key_coders
@@ -229,13 +258,16 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         except Exception as failure:
             pipeline.visit(_UnpicklableFinder(failure))
             raise
-        return self.run_proto(proto, options, frames_of(pipeline))
+        result = self.run_proto(proto, options, frames_of(pipeline))
+        if self._interactive:
+            _wait(result)
+        return result
 
     def run_proto(
         self, proto: Any, options: Any, frames: Frames | None = None
     ) -> HeadraceResult:
         """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
-        frames = frames or Frames()
+        frames = (frames or Frames()).renamed(drop_cells(proto))
         known = options.view_as(HeadraceOptions)
         wish = _wish(known)
         # Before Spark starts: what cannot run is refused at no cost.
@@ -283,6 +315,15 @@ def _wish(known: Any) -> Wish:
         jars=listed(known.spark_jars or ()),
         packages=listed(known.spark_packages or ()),
     )
+
+
+def _wait(result: HeadraceResult) -> None:
+    """Wait where nobody else will, and stop the work if the user stops waiting."""
+    try:
+        result.wait_until_finish()
+    except KeyboardInterrupt:
+        result.cancel()
+        raise
 
 
 def _stream_options(known: Any) -> StreamOptions:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import hashlib
 
-from apache_beam.portability import common_urns
+from apache_beam.coders import coders as beam_coders
+from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
+from google.protobuf import wrappers_pb2  # type: ignore[import-untyped]
 
 from headrace.compiler.graph import Collection, Graph, Node, topological
 from headrace.compiler.urns import PAR_DO_LIKE, operator_transforms, par_do_payload
 from headrace.plan.ids import CollectionId, OperatorId
+from headrace.plan.step_names import plain_step
 
 _KV = common_urns.coders.KV.urn
 _MAIN_TAGS = frozenset({"None", "out", "output"})
@@ -104,7 +107,7 @@ class CoderPrints:
             parts = [self.whole(c) for c in coder.component_coder_ids]
             known = _short(coder.spec.urn)
             if coder.spec.payload:
-                known += f"#{hashlib.sha256(coder.spec.payload).hexdigest()[:8]}"
+                known += f"#{hashlib.sha256(_payload(coder.spec)).hexdigest()[:8]}"
             if parts:
                 known += f"<{','.join(parts)}>"
             self._known[coder_id] = known
@@ -114,6 +117,25 @@ class CoderPrints:
         """The print of the key's coder, empty when the coder is not that of pairs."""
         coder = self._coders[coder_id]
         return self.whole(coder.component_coder_ids[0]) if coder.spec.urn == _KV else ""
+
+
+#: Beam's coders of untyped keys, which carry the name of their step for the sake of messages.
+_NAMES_ITS_STEP = b"DeterministicFastPrimitivesCoder"
+
+
+def _payload(spec: beam_pb.FunctionSpec) -> bytes:
+    """Give a coder's payload; a step's name in it without what changes from start to start."""
+    if spec.urn != python_urns.PICKLED_CODER:
+        return bytes(spec.payload)
+    pickled = wrappers_pb2.BytesValue.FromString(spec.payload).value
+    if not pickled.startswith(_NAMES_ITS_STEP):
+        return bytes(spec.payload)
+    coder = beam_coders.deserialize_coder(pickled)
+    label = getattr(coder, "_step_label", None)
+    if not isinstance(label, str) or plain_step(label) == label:
+        return bytes(spec.payload)
+    coder._step_label = plain_step(label)  # noqa: SLF001 (Beam offers no other way)
+    return bytes(beam_coders.serialize_coder(coder))
 
 
 def _short(urn: str) -> str:

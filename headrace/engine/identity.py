@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +17,8 @@ from typing import Any
 from headrace.errors import CheckpointError
 from headrace.plan.explain import collection_name, ordered_operators
 from headrace.plan.ids import StageId
+from headrace.plan.step_names import plain_step
 from headrace.plan.supersteps import Channel, Plan
-
-#: Beam names an unnamed lambda after its line, which any edit above it moves.
-_LAMBDA_LINE = re.compile(r"(<lambda at [^<>]*?):\d+>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +101,9 @@ class Description:
             del compared[free]
         for stage in compared["stages"]:
             del stage["name"]
-            stage["operators"] = sorted(_plain(step) for step in stage["operators"])
+            stage["operators"] = sorted(plain_step(step) for step in stage["operators"])
         for channel in compared["channels"]:
-            channel["label"] = _plain(channel["label"])
+            channel["label"] = plain_step(channel["label"])
             del channel["words"]
         text = json.dumps(compared, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -188,10 +185,6 @@ def difference(old: Description, new: Description) -> list[str]:
     ]
 
 
-def _plain(step: str) -> str:
-    return _LAMBDA_LINE.sub(r"\1>", step)
-
-
 Place = tuple[tuple[int, int], ...]  # (stage, superstep); several where Beam copied a step
 
 
@@ -199,7 +192,7 @@ def _places(stages: Iterable[StageFacts]) -> dict[str, Place]:
     found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for stage in stages:
         for step in stage.operators:
-            found[_plain(step)].append((stage.number, stage.superstep))
+            found[plain_step(step)].append((stage.number, stage.superstep))
     return {step: tuple(sorted(places)) for step, places in found.items()}
 
 
@@ -220,12 +213,16 @@ def _where(place: Place) -> str:
     return " and ".join(f"stage {stage} (superstep {superstep})" for stage, superstep in place)
 
 
+def _names(stage: StageFacts) -> set[str]:
+    return set(map(plain_step, stage.operators))
+
+
 def _state(old: Description, new: Description) -> Iterator[str]:
     """What a stage's rows are: a cell more is none the worse, one less would be lost unseen."""
     later = {stage.number: stage for stage in new.stages}
     for stage in old.stages:
         other = later.get(stage.number)
-        if other is None or set(map(_plain, stage.operators)) != set(map(_plain, other.operators)):
+        if other is None or _names(stage) != _names(other):
             continue  # said already: its steps are gone or moved
         for fact, text in stage.state.items():
             if fact not in other.state:
@@ -242,7 +239,7 @@ def _numbered(channels: Sequence[ChannelFacts]) -> dict[tuple[str, int], tuple[i
     found: dict[tuple[str, int], tuple[int, ChannelFacts]] = {}
     seen: defaultdict[str, int] = defaultdict(int)
     for number, channel in enumerate(channels):
-        label = _plain(channel.label)
+        label = plain_step(channel.label)
         found[label, seen[label]] = number, channel
         seen[label] += 1
     return found
@@ -277,8 +274,8 @@ def _changed(old: Mapping[str, str], new: Mapping[str, str]) -> str:
 
 
 def _inputs(old: Description, new: Description) -> Iterator[str]:
-    was = {_plain(step): text for step, text in old.inputs.items()}
+    was = {plain_step(step): text for step, text in old.inputs.items()}
     for step, text in new.inputs.items():
-        before = was.get(_plain(step))
+        before = was.get(plain_step(step))
         if before and text and before != text:
             yield f"step {step!r} reads {text}, and the checkpoint counts what was read of {before}"

@@ -33,6 +33,14 @@ class Frames:
         """Give the names of the reads whose DataFrames are streaming."""
         return tuple(name for name, read in self.reads.items() if read.streaming)
 
+    def renamed(self, names: Mapping[str, str]) -> Frames:
+        """Give the same under other names, for the transforms that have got one."""
+        return Frames(
+            sources={names.get(name, name): frame for name, frame in self.sources.items()},
+            reads={names.get(name, name): read for name, read in self.reads.items()},
+            sinks={names.get(name, name): sink for name, sink in self.sinks.items()},
+        )
+
     def check_epochs(self) -> None:
         """Refuse sinks that cannot take the rows of a pipeline epoch by epoch.
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from apache_beam import pvalue
-from apache_beam.transforms import ptransform
 from pyspark.sql.types import StructType
 
 from headrace.errors import (
@@ -27,6 +26,7 @@ from headrace.errors import (
 from headrace.io.claims import Claim
 from headrace.io.columns import columns_of
 from headrace.io.places import EPOCH, FILE_FORMATS, EpochFolders, Mode
+from headrace.io.round_trip import RoundTrip, find_again
 
 WRITE_URN = "headrace:write_to_spark:v1"
 
@@ -79,7 +79,7 @@ class Delivery:
     remove_later: bool = False  # what the sink holds of later epochs goes, instead of a refusal
 
 
-class Sink(ptransform.PTransform):  # type: ignore[misc]
+class Sink(RoundTrip):
     """What all writes share: a schema, given or found, and a leaf in the pipeline."""
 
     def __init__(self, schema: StructType | str | None) -> None:
@@ -121,6 +121,9 @@ class Sink(ptransform.PTransform):  # type: ignore[misc]
     def deliver_epoch(self, frame: Any, delivery: Delivery) -> None:
         """Take the rows of one epoch of a streaming pipeline, perhaps for a second time."""
         raise NotImplementedError
+
+
+Sink.register_urn(WRITE_URN, None, find_again)
 
 
 class WriteToSpark(Sink):

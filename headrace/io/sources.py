@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from apache_beam import pvalue
-from apache_beam.transforms import core, ptransform, window
+from apache_beam.transforms import core, window
 from pyspark.sql import types as spark
 
 from headrace.errors import ColumnTypeError, OptionError
+from headrace.io.recordings import record, recording_seconds
+from headrace.io.round_trip import RoundTrip, find_again
 from headrace.io.rows import row_class
 from headrace.io.watermarks import Monotonic, Policy, policy_of
 from headrace.plan.clocks import SourceClock
@@ -56,7 +58,7 @@ class Read:
         return SourceClock(by_arrival=True) if self.policy is None else self.policy.clock()
 
 
-class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
+class ReadFromSpark(RoundTrip):
     """Read the rows of a DataFrame.
 
     Elements are named tuples: `row.price` is the column `price`. They carry a Beam schema, so
@@ -126,9 +128,25 @@ class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
             chosen = spark.StructType([frame.schema[name] for name in columns])
         self.row_class = row_class(chosen)
         self._columns = chosen
-        self.frame = frame
+        self._frame = frame
         if columns is not None or beside:
-            self.frame = frame.selectExpr(*map(_quoted, chosen.names), *beside)
+            self._frame = frame.selectExpr(*map(_quoted, chosen.names), *beside)
+        self._recorded = False
+
+    def record(self) -> None:
+        """Read a recording instead of a stream, as notebooks do; it is made when first asked for.
+
+        What comes is a bounded collection, the same in every run of the pipeline.
+        """
+        self._recorded = self._recorded or self.read.streaming
+        self.read = replace(self.read, streaming=False)
+
+    @property
+    def frame(self) -> Any:
+        """The DataFrame to read."""
+        if self._recorded and self._frame.isStreaming:
+            self._frame = record(self._frame, recording_seconds())
+        return self._frame
 
     def expand(self, pbegin: Any) -> Any:
         """Make the collection of rows."""
@@ -159,6 +177,9 @@ class ReadFromSpark(ptransform.PTransform):  # type: ignore[misc]
             "streaming": self.read.streaming,
         }
         return READ_URN, json.dumps(told).encode()
+
+
+ReadFromSpark.register_urn(READ_URN, None, find_again)
 
 
 def _quoted(name: str) -> str:
