@@ -19,7 +19,7 @@ LOCK_PYTHON := 3.11
 # Each has a Spark of its own, which waits often: more than there are cores.
 TEST_PROCESSES := 3
 
-.PHONY: help setup demo test check lint types table examples bench bench-streaming bench-workloads soak chaos \
+.PHONY: help setup demo test check lint types table examples docs bench bench-streaming bench-workloads soak chaos \
 	chaos-night verify beam-suites lock clean
 
 help: ## list the targets
@@ -59,6 +59,11 @@ table: $(STAMP) ## the import table of docs/architecture.md alone
 examples: setup ## the code blocks of README and docs alone
 	$(BIN)/python -m pytest tests/docs
 
+docs: $(STAMP) ## build the site of the docs in build/docs; needs no network
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going \
+	--doctree-dir build/docs-cache docs build/docs
+	@echo "The site is in build/docs; open build/docs/index.html"
+
 bench: setup ## measure; see benchmarks/
 	$(BIN)/python -m benchmarks
 
@@ -88,7 +93,7 @@ beam-suites: setup ## run Beam's own pipeline tests on headrace; see docs/beam-s
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
-	--extra stores --extra test --extra lab --extra dev --no-emit-index-url --no-header --generate-hashes \
+	--extra stores --extra test --extra lab --extra docs --extra dev --no-emit-index-url --no-header --generate-hashes \
 	--output-file requirements.lock pyproject.toml
 
 clean: ## remove everything make and the tools have made

@@ -52,8 +52,8 @@ from headrace.engine.stream import Stream
 from headrace.errors import OptionError, PackagingError, UnsupportedTransformError
 from headrace.io.file_shards import keep_shards
 from headrace.io.frames import Frames, frames_of
-from headrace.io.preflight import check_sinks
 from headrace.io.materialise import materialise
+from headrace.io.preflight import check_sinks
 from headrace.io.sources import ReadFromSpark
 from headrace.plan.settings import Settings
 from headrace.plan.step_names import plain_step

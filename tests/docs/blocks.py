@@ -8,16 +8,22 @@ The info string after the fence says what a block is:
     ```python session    run it with the tests' Spark session as `spark`
     ```text output       what the code block just above must print
 
+A comment says which modules a page needs that not everybody has; without them it is skipped:
+
+    <!-- needs: jsonschema, docstring_parser -->
+
 Other languages are left alone; a Python block with any other word is an error, so that a
 misspelt word cannot take an example out of the tests.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
 FENCE = "```"
+NEEDS = re.compile(r"<!-- needs: ([\w., ]+) -->")
 
 
 class PageError(Exception):
@@ -64,6 +70,13 @@ def read_blocks(page: str) -> tuple[Block, ...]:
             case _:
                 pass
     return tuple(blocks)
+
+
+def needed_modules(page: str) -> tuple[str, ...]:
+    """The modules without which the page's code cannot run."""
+    return tuple(
+        name.strip() for comment in NEEDS.findall(page) for name in comment.split(",")
+    )
 
 
 def _fences(page: str) -> list[tuple[int, str, str]]:

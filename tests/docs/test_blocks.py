@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs.blocks import Block, Need, PageError, read_blocks
+from tests.docs.blocks import Block, Need, PageError, needed_modules, read_blocks
 
 
 def page(*lines: str) -> str:
@@ -56,3 +56,9 @@ def test_other_languages_and_plain_text_are_left_alone() -> None:
 def test_a_page_that_could_hide_an_example_is_refused(lines: list[str], fault: str) -> None:
     with pytest.raises(PageError, match=f"^{fault}$"):
         read_blocks(page(*lines))
+
+
+def test_a_page_names_the_modules_that_it_needs() -> None:
+    text = page("# Title", "<!-- needs: one, two.three -->", "words")
+    assert needed_modules(text) == ("one", "two.three")
+    assert needed_modules(page("# T")) == ()

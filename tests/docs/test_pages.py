@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import Block, Need, read_blocks
+from tests.docs.blocks import Block, Need, needed_modules, read_blocks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -50,6 +50,8 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for module in needed_modules(path.read_text(encoding="utf-8")):
+        pytest.importorskip(module, reason=f"the page needs the module {module}")
     # "__main__" makes the picklers send a page's functions by value, as they would a script's.
     namespace: dict[str, object] = {"__name__": "__main__"}
     if any(block.need is Need.SESSION for block in blocks):
