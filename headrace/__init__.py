@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from headrace.plan.traits import traits
+from headrace.quiet import quietly, undo_beams_handler
 
 if TYPE_CHECKING:
     from headrace import io
@@ -18,10 +19,14 @@ __all__ = ["HeadraceOptions", "SparkRunner", "__version__", "io", "start_session
 def __getattr__(name: str) -> Any:
     """Import runner and `io` when they are first asked for: workers must not pull in pyspark."""
     if name in ("SparkRunner", "HeadraceOptions", "start_session"):
-        from headrace import runner
+        with quietly():
+            from headrace import runner
 
         return getattr(runner, name)
     if name == "io":
         return importlib.import_module("headrace.io")
     msg = f"module 'headrace' has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+undo_beams_handler()

@@ -23,6 +23,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.engine.archives import own_package
+from headrace.engine.gateway import OPTIONS, log_options, start_jvm
 from headrace.engine.leftovers import own_folder
 from headrace.engine.probe import check_executors, is_local
 from headrace.errors import SessionError
@@ -57,7 +58,6 @@ OWN_SETTINGS = {
     "spark.driver.extraJavaOptions": "-Xss16m",
     "spark.python.daemon.module": "headrace.worker.daemon",
     "spark.shuffle.compress": "true",
-    "spark.log.level": "ERROR",
 }
 
 #: Whether and where Python and the JVM speak by sockets that are files.
@@ -204,8 +204,16 @@ def start_session(master: str | None = None) -> Any:
         # Its master and workers live in our JVM and take their address from here alone.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     builder = SparkSession.builder.master(master).appName(given.get("spark.app.name", "headrace"))
-    for name, value in settings_for(master, given).items():
+    settings = settings_for(master, given)
+    if given:  # the JVM runs already, with the log it was started with
+        settings.setdefault("spark.log.level", "ERROR")
+    elif options := log_options(given):
+        settings[OPTIONS] = f"{settings.get(OPTIONS, '')} {options}".strip()
+    for name, value in settings.items():
         builder = builder.config(name, value)
+    if not given:
+        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
+        start_jvm(conf)
     return builder.getOrCreate()
 
 

@@ -420,7 +420,9 @@ class Stream:
             except BaseException as failure:
                 self._failure = failure
                 self._wake.set()
-                raise
+                # The run raises it; Spark, which would log it, need only know that it shall stop.
+                msg = f"{ENDING}: {type(failure).__name__}: {failure}"
+                raise EndingError(msg) from None
         self._wake.set()
 
     def _check_same(self, name: str) -> None:
