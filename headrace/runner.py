@@ -35,6 +35,7 @@ from headrace.engine.failures import show_all
 from headrace.engine.gateway import show_spark_log
 from headrace.engine.leftovers import remove_own_folders, sweep_folders
 from headrace.engine.listening import ear
+from headrace.engine.metrics import of_steps
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
 from headrace.engine.replay import tell_steps
@@ -45,7 +46,9 @@ from headrace.engine.stream import Stream
 from headrace.errors import OptionError, PackagingError
 from headrace.io.frames import Frames, frames_of
 from headrace.plan.settings import Settings
-from headrace.plan.supersteps import Plan
+from headrace.plan.supersteps import Plan, step_names
+from headrace.terminal.steps import StepView
+from headrace.terminal.view import moment, size
 
 #: What a user of this module may rely on; `start_session` makes the DataFrames a pipeline reads.
 __all__ = ["HeadraceOptions", "HeadraceResult", "SparkRunner", "StreamResult", "start_session"]
@@ -228,7 +231,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         needs, session = _needs(options), _main_session(options)
         check_files(needs)
         sweep_folders()
-        place = find_place(self._spark or frames.session(), known.spark_master)
+        place = find_place(self._spark or frames.session(), known.spark_master, known.progress)
         provide(needs, place.parent.sparkContext)
         if known.shards is None:  # nothing else in a plan depends on their number
             plan = replace(plan, shards=place.parallelism)
@@ -253,6 +256,12 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             result.show_all()
         result.start()
         return result
+
+
+def _near(place: str) -> str:
+    """Give a folder as a user who is here would write it."""
+    near = place if "://" in place else os.path.relpath(place)
+    return min(near, place, key=len)
 
 
 def _stream_options(known: Any) -> StreamOptions:
@@ -409,6 +418,29 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         """Beam's name for how far the pipeline is."""
         return str(self._state)
 
+    def __str__(self) -> str:
+        return f"{self.plan.name}: {self._standing_now()}"
+
+    @property
+    def status(self) -> str:
+        """How the run stands, in words: a line, and one for each step that has put elements out."""
+        return "\n".join([str(self), *self._step_lines()])
+
+    def _standing_now(self) -> str:
+        what = f"{self.state}, a batch on {self.plan.shards} shards"
+        if self._failure is not None:
+            what += f": {type(self._failure).__name__}: {self._failure}"
+        return what
+
+    def _step_lines(self) -> list[str]:
+        transforms = tuple(stage.transforms for stage in self.plan.stages())
+        found = of_steps(transforms, self._outcome.monitoring_infos)
+        return [
+            f"  {name}: {elements:,} elements, {busy:.1f} s busy"
+            for name in step_names(self.plan)
+            for elements, busy in [found.get(name, (0, 0.0))]
+        ]
+
     def wait_until_finish(self, duration: int | None = None) -> str:
         """Wait for the end, or for `duration` milliseconds; raise what the pipeline raised.
 
@@ -516,7 +548,7 @@ class StreamResult(HeadraceResult):
         where = "before its first epoch" if epoch < 0 else f"after epoch {epoch}"
         if not self._kept:
             return f"stopped {where}; without --checkpoint, no state is kept"
-        return f"stopped {where}; a start with --checkpoint={self._kept} goes on from there"
+        return f"stopped {where}; to go on: --checkpoint={_near(self._kept)}"
 
     def _stop(self, *, at_once: bool) -> str:
         if self._begin_to_cancel() or (at_once and self._stopping):
@@ -546,10 +578,37 @@ class StreamResult(HeadraceResult):
             self._state = PipelineState.DRAINED
         return str(self._state)
 
+    def _standing_now(self) -> str:
+        what = f"{self.state}, a stream on {self.plan.shards} shards"
+        standing = self._stream.standing
+        if standing.epoch >= 0:
+            mark = moment(min((out for _, out in standing.watermarks.values()), default=None))
+            what += f", epoch {standing.epoch}" + (f", watermark {mark}" if mark else "")
+            what += f", state {standing.state_rows:,} rows, {size(standing.state_bytes)}"
+        if self._failure is not None:
+            what += f": {type(self._failure).__name__}: {self._failure}"
+        return what
+
+    def _step_lines(self) -> list[str]:
+        rows = []
+        for step in self.steps():
+            mark = moment(step.watermark)
+            rows.append(
+                f"  {step.name}: {step.elements:,} elements, {step.busy_seconds:.1f} s busy"
+                + (f", watermark {mark}" if mark else "")
+            )
+        return rows
+
     @property
     def standing(self) -> Standing:
         """How the run stands after its last epoch: watermarks, sizes of state, epoch time."""
         return self._stream.standing
+
+    def steps(self) -> list[StepView]:
+        """Say how each step stands after the last epoch; a rate is not known from one look."""
+        from headrace.engine.stream_progress import step_views
+
+        return step_views(self.plan, self._stream.standing)
 
     @property
     def queries(self) -> Mapping[str, Any]:

@@ -22,11 +22,12 @@ from headrace.errors import OptionError
 from headrace.lab.catalog import CATALOG, Catalog
 from headrace.lab.endpoints.names import DrainKind, SourceKind, read_drain, read_source
 from headrace.lab.parameters import Whole, parameters_of, read_settings
-from headrace.lab.progress import size, watching
+from headrace.lab.progress import watching
 from headrace.lab.systems.choose import SYSTEMS, choose
 from headrace.lab.systems.system import Request
 from headrace.lab.workload import Mode, Workload
 from headrace.quiet import quietly
+from headrace.terminal.view import size
 
 _EXAMPLES = """\
 examples:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from headrace.engine.leftovers import own_folder
 from headrace.engine.probe import check_executors, is_local
 from headrace.errors import SessionError
 from headrace.state.private import lets_in
+from headrace.terminal.display import is_terminal, showing
+from headrace.terminal.view import View, duration
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,6 +72,8 @@ SOCKETS_FOLDER_BYTES = 61
 #: Where a driver of ours listens unless SPARK_LOCAL_IP says otherwise.
 LOOPBACK = "127.0.0.1"
 MINIMUM_JAVA = 17
+#: A start of Spark takes some seconds; after this one it is told.
+STARTING_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +86,12 @@ class Place:
     parallelism: int
 
 
-def find_place(spark: Any | None, master: str | None) -> Place:
-    """Use the given session, else the active one, else start one."""
+def find_place(spark: Any | None, master: str | None, progress: str = "off") -> Place:
+    """Use the given session, else the active one, else start one and show it in this style."""
     parent = spark or running_session()
     owned = parent is None
     if parent is None:
-        parent = start_session(master)
+        parent = start_session(master, progress)
     elif master is not None and spark is None:
         running = parent.sparkContext.master
         if running != master:
@@ -191,11 +196,26 @@ def _java_major(text: str) -> int:
     return int(digits or 0)
 
 
-def start_session(master: str | None = None) -> Any:
+def start_session(master: str | None = None, progress: str = "auto") -> Any:
     """Start a session of our own, with the settings that suit us best.
 
     Under spark-submit what was submitted wins, the master too unless one is given here.
+
+    Args:
+        master: where Spark runs, as in local[2]; all cores here if not given.
+        progress: auto shows in a terminal that Spark starts, off does not.
     """
+    style = "rich" if progress in ("auto", "rich") and is_terminal() else "off"
+    view = partial(_starting, master or "local[*]")
+    with showing(view, style, quiet=STARTING_SECONDS):
+        return _start(master)
+
+
+def _starting(master: str, seconds: float) -> View:
+    return View(title="headrace", parts=("starting Spark", duration(seconds), f"on {master}"))
+
+
+def _start(master: str | None) -> Any:
     java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     given = submitted()

@@ -677,6 +677,10 @@ class Stream:
             pushed_back=sum(r.pushed_back for r in reports),
             state_rows=sum(r.rows for r in held),
             state_bytes=sum(r.held_bytes for r in held),
+            state_of_supersteps={
+                step: sum(r.held_bytes for r in held if r.superstep == step)
+                for step in {r.superstep for r in held}
+            },
             restores=self.standing.restores + sum(r.restored for r in held),
             openings=self.standing.openings + len(held),
             watermarks=by_step(self._plan, self._watermarks),
