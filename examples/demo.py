@@ -22,16 +22,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.metrics import Metrics, MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 from rich.console import Console
 from rich.table import Table
 
 # Run from anywhere: the pipelines lie beside this file, headrace may not be installed.
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-import auction  # noqa: E402
-import auction_stream as stream  # noqa: E402
+from headrace.quiet import quietly  # noqa: E402
+
+with quietly():  # Beam tells of optional parts that are not installed
+    import apache_beam as beam
+    import auction
+    import auction_stream as stream
+    from apache_beam.metrics import Metrics, MetricsFilter
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 #: Files that the market writes in a second.
 FILES_A_SECOND = 4

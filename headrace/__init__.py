@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from headrace.plan.traits import traits
+from headrace.quiet import quietly, undo_beams_handler
 
 if TYPE_CHECKING:
     from headrace import io
@@ -22,7 +23,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import runner and `io` when they are first asked for: workers must not pull in pyspark."""
     if name in ("SparkRunner", "HeadraceOptions", "session", "start_session"):
-        from headrace import runner
+        with quietly():
+            from headrace import runner
 
         return getattr(runner, name)
     if name == "eager":
@@ -33,3 +35,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("headrace.io")
     msg = f"module 'headrace' has no attribute {name!r}"
     raise AttributeError(msg)
+
+
+undo_beams_handler()

@@ -34,9 +34,14 @@ from headrace.compiler.cell_numbers import drop_cells
 from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.compiler.cross_language import refuse_java
 from headrace.engine.batch import Outcome, run_batch
+from headrace.engine.failures import show_all
+from headrace.engine.gateway import show_spark_log
 from headrace.engine.leftovers import remove_own_folders, sweep_folders
+from headrace.engine.listening import ear
+from headrace.engine.metrics import of_steps
 from headrace.engine.packaging import Needs, check_files, provide
 from headrace.engine.probe import is_local
+from headrace.engine.replay import tell_steps
 from headrace.engine.session import (
     Place,
     find_place,
@@ -45,7 +50,7 @@ from headrace.engine.session import (
     shares_disk,
     start_session,
 )
-from headrace.engine.signals import ToldToEndError, told_to_end
+from headrace.engine.signals import ToldToEndError, say_end, told_to_end
 from headrace.engine.spark_settings import Wish, listed, read_conf
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
@@ -57,7 +62,9 @@ from headrace.io.preflight import check_sinks
 from headrace.io.sources import ReadFromSpark
 from headrace.plan.settings import Settings
 from headrace.plan.step_names import plain_step
-from headrace.plan.supersteps import Plan
+from headrace.plan.supersteps import Plan, step_names
+from headrace.terminal.steps import StepView
+from headrace.terminal.view import moment, size
 
 #: What a user of this module may rely on; `session` makes the DataFrames a pipeline reads.
 __all__ = [
@@ -65,6 +72,11 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger(__name__)
+
+#: How long a cancelled job may take before it is cancelled once more.
+CANCEL_SECONDS = 0.5
+#: After this time a user who waits for the end of an epoch is told so.
+HINT_SECONDS = 3.0
 
 
 def _positive(text: str) -> int:
@@ -190,6 +202,11 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             help="How progress is shown: a bar in a terminal, plain lines elsewhere, or not at "
             "all. Default: auto.",
         )
+        parser.add_argument(
+            "--debug", action="store_true", default=False,
+            help="Show an exception of your code with the frames of Beam and headrace, and what "
+            "Spark logs of it. Default: your own frames, once.",
+        )
 
 
 class SparkRunner(PipelineRunner):  # type: ignore[misc]
@@ -270,6 +287,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         frames = (frames or Frames()).renamed(drop_cells(proto))
         known = options.view_as(HeadraceOptions)
         wish = _wish(known)
+        tell_steps()
         # Before Spark starts: what cannot run is refused at no cost.
         streaming = options.view_as(StandardOptions).streaming or is_unbounded(proto)
         plan = compile_pipeline(
@@ -281,7 +299,7 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         needs, main_session = _needs(options), _main_session(options)
         check_files(needs)
         sweep_folders()
-        place = find_place(self._spark or frames.session(), wish)
+        place = find_place(self._spark or frames.session(), wish, known.progress)
         check_sinks(
             frames.sinks, place.session, streaming=streaming, own_disk=shares_disk(place.parent)
         )
@@ -297,12 +315,16 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             main_session=main_session,
             python_path=_python_path(place),
             folder=os.getcwd() if is_local(place.parent.sparkContext.master) else "",
+            ear=_ear_of(place),
+            run=f"headrace-{uuid.uuid4().hex[:12]}",
         )
         result = (
             StreamResult(plan, place, settings, known.progress, frames, _stream_options(known))
             if streaming
             else HeadraceResult(plan, place, settings, known.progress, frames)
         )
+        if known.debug:
+            result.show_all()
         result.start()
         return result
 
@@ -324,6 +346,12 @@ def _wait(result: HeadraceResult) -> None:
     except KeyboardInterrupt:
         result.cancel()
         raise
+
+
+def _near(place: str) -> str:
+    """Give a folder as a user who is here would write it."""
+    near = place if "://" in place else os.path.relpath(place)
+    return min(near, place, key=len)
 
 
 def _stream_options(known: Any) -> StreamOptions:
@@ -370,6 +398,12 @@ def _python_path(place: Place) -> tuple[str, ...]:
     if not is_local(place.parent.sparkContext.master):
         return ()
     return tuple(os.path.abspath(folder or os.curdir) for folder in sys.path)
+
+
+def _ear_of(place: Place) -> str:
+    """Where workers tell what they print and log; nowhere, if they are on other machines."""
+    found = ear() if is_local(place.parent.sparkContext.master) else None
+    return "" if found is None else found.path
 
 
 def _needs(options: Any) -> Needs:
@@ -421,10 +455,11 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         self._place = place
         self._settings = settings
         self._progress = progress
-        self._group = f"headrace-{uuid.uuid4().hex[:12]}"
+        self._group = settings.run or f"headrace-{uuid.uuid4().hex[:12]}"
         self._outcome = Outcome()
         self._failure: BaseException | None = None
         self._cancelled = False
+        self._debug = False
         self._done = threading.Event()
         self._deciding = threading.Lock()  # of how it ends: a cancel and the end may coincide
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
@@ -433,6 +468,11 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         """Start the run in a thread of its own."""
         self._state = PipelineState.RUNNING
         self._thread.start()
+
+    def show_all(self) -> None:
+        """Let failures be shown whole: the frames of Beam and headrace, and what Spark logs."""
+        self._debug = True
+        show_spark_log(self._place.parent)
 
     def _work(self) -> None:
         from headrace.engine.progress import watching
@@ -449,6 +489,9 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
             self._work()
         except BaseException as error:  # noqa: BLE001 (raised again where the user waits)
             failure = error
+        if self._settings.ear and (heard := ear()) is not None:
+            heard.settle()  # what was printed comes before the end, and before an exception
+            heard.forget(self._group)
         with self._deciding:
             if failure is None:
                 self._state = PipelineState.DONE
@@ -465,19 +508,74 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         """Beam's name for how far the pipeline is."""
         return str(self._state)
 
+    def __str__(self) -> str:
+        return f"{self.plan.name}: {self._standing_now()}"
+
+    @property
+    def status(self) -> str:
+        """How the run stands, in words: a line, and one for each step that has put elements out."""
+        return "\n".join([str(self), *self._step_lines()])
+
+    def _standing_now(self) -> str:
+        what = f"{self.state}, a batch on {self.plan.shards} shards"
+        if self._failure is not None:
+            what += f": {type(self._failure).__name__}: {self._failure}"
+        return what
+
+    def _step_lines(self) -> list[str]:
+        transforms = tuple(stage.transforms for stage in self.plan.stages())
+        found = of_steps(transforms, self._outcome.monitoring_infos)
+        return [
+            f"  {name}: {elements:,} elements, {busy:.1f} s busy"
+            for name in step_names(self.plan)
+            for elements, busy in [found.get(name, (0, 0.0))]
+        ]
+
     def wait_until_finish(self, duration: int | None = None) -> str:
-        """Wait for the end, or for `duration` milliseconds; raise what the pipeline raised."""
+        """Wait for the end, or for `duration` milliseconds; raise what the pipeline raised.
+
+        Ctrl-C cancels a batch, and stops a stream between two epochs, a second one at once. So do
+        SIGTERM and SIGHUP where the program has no handlers of its own; then they end it.
+        """
+        try:
+            with told_to_end():
+                return self._await(duration)
+        except (ToldToEndError, KeyboardInterrupt) as told:
+            try:
+                self._stop(at_once=False)
+            except KeyboardInterrupt:
+                self._stop(at_once=True)
+            say_end(told, self._what_is_kept(), remove_own_folders)
+            raise
+
+    def _what_is_kept(self) -> str:
+        return "the run was cancelled; a batch keeps no state, start it again"
+
+    def _await(self, duration: int | None) -> str:
         self._done.wait(None if duration is None else duration / 1000)
         if self._failure is not None:
-            raise self._failure
+            if self._debug:
+                show_all(self._failure)
+                raise self._failure
+            # The frames of the thread that ran it are ours, and the same for every failure.
+            raise self._failure.with_traceback(None)
         return str(self._state)
 
     def cancel(self) -> str:
         """Stop the pipeline; its Spark tasks end too."""
+        return self._stop(at_once=True)
+
+    def _stop(self, *, at_once: bool) -> str:
+        del at_once  # a batch has no moment at which it could stop by itself
         if self._begin_to_cancel():
-            self._place.parent.sparkContext.cancelJobGroup(self._group)
-            self._done.wait()
+            self._cancel_jobs()
         return str(self._state)
+
+    def _cancel_jobs(self) -> None:
+        """Cancel what is running until the run has ended: a job may be about to start."""
+        self._place.parent.sparkContext.cancelJobGroup(self._group)
+        while not self._done.wait(CANCEL_SECONDS):
+            self._place.parent.sparkContext.cancelJobGroup(self._group)
 
     def _begin_to_cancel(self) -> bool:
         """Note that the run shall end; False if it has ended already."""
@@ -535,49 +633,24 @@ class StreamResult(HeadraceResult):
             msg = "told to stop"
             raise RuntimeError(msg)
 
-    def wait_until_finish(self, duration: int | None = None) -> str:
-        """Wait for the end; Ctrl-C stops the pipeline between two epochs, a second one at once.
-
-        So do SIGTERM and SIGHUP where the program has no handlers of its own; then they end it.
-        """
-        try:
-            with told_to_end():
-                return super().wait_until_finish(duration)
-        except ToldToEndError as told:
-            _LOG.warning(
-                "%s: stopping after the epoch that is running; a second one ends it at once", told
-            )
-            self._stop(at_once=False)
-            _LOG.warning("%s: %s", told, self._what_is_kept())
-            remove_own_folders()
-            told.obey()
-            raise
-        except KeyboardInterrupt:
-            _LOG.warning(
-                "stopping after the epoch that is running; interrupt again to stop at once"
-            )
-            try:
-                self._stop(at_once=False)
-            except KeyboardInterrupt:
-                self._stop(at_once=True)
-            raise
-
     def _what_is_kept(self) -> str:
         epoch = self._stream.standing.epoch
+        where = "before its first epoch" if epoch < 0 else f"after epoch {epoch}"
         if not self._kept:
-            return f"stopped after epoch {epoch}; without --checkpoint, no state is kept"
-        return f"stopped after epoch {epoch}; a start on {self._kept} goes on from there"
-
-    def cancel(self) -> str:
-        """Stop the pipeline; its state stays as the last committed epoch left it."""
-        return self._stop(at_once=True)
+            return f"stopped {where}; without --checkpoint, no state is kept"
+        return f"stopped {where}; to go on: --checkpoint={_near(self._kept)}"
 
     def _stop(self, *, at_once: bool) -> str:
-        if self._begin_to_cancel():
+        if self._begin_to_cancel() or (at_once and self._stopping):
             self._stopping = True
             self._stream.stop()
             if at_once:
-                self._place.parent.sparkContext.cancelJobGroup(self._group)
+                self._cancel_jobs()
+            if not self._done.wait(HINT_SECONDS):
+                print(
+                    "headrace: stopping after the epoch that is running; Ctrl-C stops it at once",
+                    file=sys.stderr, flush=True,
+                )
             self._done.wait()
         return str(self._state)
 
@@ -595,10 +668,37 @@ class StreamResult(HeadraceResult):
             self._state = PipelineState.DRAINED
         return str(self._state)
 
+    def _standing_now(self) -> str:
+        what = f"{self.state}, a stream on {self.plan.shards} shards"
+        standing = self._stream.standing
+        if standing.epoch >= 0:
+            mark = moment(min((out for _, out in standing.watermarks.values()), default=None))
+            what += f", epoch {standing.epoch}" + (f", watermark {mark}" if mark else "")
+            what += f", state {standing.state_rows:,} rows, {size(standing.state_bytes)}"
+        if self._failure is not None:
+            what += f": {type(self._failure).__name__}: {self._failure}"
+        return what
+
+    def _step_lines(self) -> list[str]:
+        rows = []
+        for step in self.steps():
+            mark = moment(step.watermark)
+            rows.append(
+                f"  {step.name}: {step.elements:,} elements, {step.busy_seconds:.1f} s busy"
+                + (f", watermark {mark}" if mark else "")
+            )
+        return rows
+
     @property
     def standing(self) -> Standing:
         """How the run stands after its last epoch: watermarks, sizes of state, epoch time."""
         return self._stream.standing
+
+    def steps(self) -> list[StepView]:
+        """Say how each step stands after the last epoch; a rate is not known from one look."""
+        from headrace.engine.stream_progress import step_views
+
+        return step_views(self.plan, self._stream.standing)
 
     @property
     def queries(self) -> Mapping[str, Any]:

@@ -7,28 +7,20 @@ runs and no Spark session is made. Compiles what was caught and prints it.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import runpy
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.metrics.metric import MetricResults
-from apache_beam.options.pipeline_options import StandardOptions, TypeOptions
-from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
-from apache_beam.runners.runner import PipelineResult, PipelineState
-from apache_beam.transforms import environments
-
-from headrace.compiler.compile import compile_pipeline, is_unbounded
-from headrace.errors import HeadraceError
 from headrace.plan.draw import dot, svg
 from headrace.plan.explain import explain, explain_json
 from headrace.plan.supersteps import Plan
+from headrace.quiet import quietly
 
-_FORMATS = {"text": explain, "dot": dot, "svg": svg, "json": explain_json}
+_FORMATS: dict[str, Callable[..., str]] = {
+    "text": explain, "dot": dot, "svg": svg,
+    "json": lambda plan, regions: explain_json(plan),  # whole: who reads it is a program
+}
 
 _EXAMPLE = """\
 example:
@@ -37,7 +29,8 @@ example:
 
 The script is loaded as `python script.py` would load it; what follows -- is handed to it. Every
 pipeline that it runs is caught before it starts and explained instead: which operators share a
-stage, where elements change shards and why, what may run in parallel, and what may not.
+stage, where elements change shards and why. --regions adds what could keep the order of one shard,
+which Beam does not promise, and what is known of each operator.
 """
 
 
@@ -54,6 +47,10 @@ def add_to(commands: Any) -> None:
     sub.add_argument("--format", choices=sorted(_FORMATS), default="text", help="default: text")
     sub.add_argument(
         "--shards", type=_positive, default=4, help="plan for this many shards; default: 4"
+    )
+    sub.add_argument(
+        "--regions", action="store_true",
+        help="show too what may run on many shards and keep the order of one, and why",
     )
     sub.add_argument("-o", "--output", type=Path, help="write to a file, not to the terminal")
     sub.set_defaults(run=run)
@@ -77,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not plans:
         print(f"headrace: {script} runs no pipeline", file=sys.stderr)
         return 1
-    text = "\n".join(_FORMATS[arguments.format](plan) for plan in plans)
+    show = _FORMATS[arguments.format]
+    text = "\n".join(show(plan, regions=arguments.regions) for plan in plans)
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")
     else:
@@ -87,91 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def plans_of(script: Path, pipeline_args: list[str], *, shards: int) -> list[Plan]:
     """The plans of all pipelines that the script runs, in its order."""
-    caught: list[Plan | HeadraceError] = []
+    with quietly():  # it loads Beam, which takes seconds: not for --help
+        from headrace.cli import catching
 
-    def catch(pipeline: beam.Pipeline) -> None:
-        # At once: while the script runs, its classes can be found in `__main__` to be pickled.
-        try:
-            proto = _proto(pipeline)
-            asked = pipeline.options.view_as(StandardOptions).streaming
-            caught.append(
-                compile_pipeline(
-                    proto, shards=shards, name=script.stem,
-                    streaming=bool(asked) or is_unbounded(proto),
-                )
-            )
-        except HeadraceError as e:
-            caught.append(e)  # raised below: the script itself might swallow it
-
-    with _catching(catch), _as_main(script, pipeline_args):
-        try:
-            runpy.run_path(str(script), run_name="__main__")
-        except SystemExit as e:
-            if e.code not in (None, 0):
-                raise
-    plans: list[Plan] = []
-    for number, found in enumerate(caught, 1):
-        if isinstance(found, HeadraceError):
-            raise found
-        many = len(caught) > 1
-        plans.append(replace(found, name=f"{script.stem}#{number}") if many else found)
-    return plans
-
-
-def _proto(pipeline: beam.Pipeline) -> Any:
-    """The pipeline as the runner would see it, key coders checked the same way."""
-    strict = not pipeline.options.view_as(TypeOptions).allow_non_deterministic_key_coders
-    pipeline.visit(group_by_key_input_visitor(strict))
-    return pipeline.to_runner_api(
-        default_environment=environments.EmbeddedPythonEnvironment.default()
-    )
-
-
-class _NoMetrics(MetricResults):  # type: ignore[misc]
-    def query(self, filter: Any = None) -> dict[str, list[Any]]:
-        return {kind: [] for kind in (self.COUNTERS, self.DISTRIBUTIONS, self.GAUGES)}
-
-
-class _NothingRan(PipelineResult):  # type: ignore[misc]
-    """What a caught pipeline gives back, so that the script can go on."""
-
-    def __init__(self) -> None:
-        super().__init__(PipelineState.DONE)
-
-    def wait_until_finish(self, duration: int | None = None) -> str:
-        return str(PipelineState.DONE)
-
-    def cancel(self) -> str:
-        return str(PipelineState.DONE)
-
-    def metrics(self) -> Any:
-        return _NoMetrics()
-
-
-@contextlib.contextmanager
-def _catching(catch: Callable[[beam.Pipeline], None]) -> Iterator[None]:
-    """Hand pipelines to `catch` instead of running them."""
-    original = beam.Pipeline.run
-
-    def run_nothing(self: beam.Pipeline, *args: object, **kwargs: object) -> PipelineResult:
-        catch(self)
-        return _NothingRan()
-
-    beam.Pipeline.run = run_nothing
-    try:
-        yield
-    finally:
-        beam.Pipeline.run = original
-
-
-@contextlib.contextmanager
-def _as_main(script: Path, arguments: list[str]) -> Iterator[None]:
-    """Arguments and import path as Python sets them for a script."""
-    argv, path = sys.argv, list(sys.path)
-    sys.argv = [str(script), *arguments]
-    sys.path.insert(0, str(script.resolve().parent))
-    try:
-        yield
-    finally:
-        sys.argv = argv
-        sys.path[:] = path
+    return catching.plans_of(script, pipeline_args, shards=shards)

@@ -1,6 +1,7 @@
 """The `headrace` command: finds the sub-command and hands the arguments to it.
 
-Knows the names of the sub-commands and nothing of what they do.
+Knows the names of the sub-commands and nothing of what they do. Loads neither Beam nor Spark: help
+must come at once, and without their words.
 """
 
 from __future__ import annotations
@@ -11,18 +12,33 @@ from collections.abc import Sequence
 
 from headrace.cli import explain, generate, run, state
 from headrace.cli import list as list_workloads
+from headrace.engine.leftovers import remove_own_folders
+from headrace.engine.signals import ToldToEndError, name_of, said_of, told_to_end
 from headrace.errors import HeadraceError
+
+#: The status of a command that Ctrl-C has ended, as shells have it.
+INTERRUPTED = 130
+
+_EPILOG = """\
+headrace run my_pipeline.py         run a pipeline of yours on Spark
+headrace run nexmark q5             run a workload and check its answer
+headrace COMMAND --help             say more
+"""
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     top = argparse.ArgumentParser(
-        prog="headrace", description="Run and understand Apache Beam pipelines on Spark."
+        prog="headrace", description="Run and understand Apache Beam pipelines on Spark.",
+        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # The package's own name, loaded before any part of it; to import it would let Spark in.
+    version = vars(sys.modules["headrace"])["__version__"]
+    top.add_argument("--version", action="version", version=f"headrace {version}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
+    run.add_to(commands)
     explain.add_to(commands)
     state.add_to(commands)
-    run.add_to(commands)
     list_workloads.add_to(commands)
     generate.add_to(commands)
     return top
@@ -33,13 +49,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     # What follows `--` belongs to the pipeline; argparse would mix it with our own options.
     cut = arguments.index("--") if "--" in arguments else len(arguments)
-    known = parser().parse_args(arguments[:cut])
+    top = parser()
+    known = top.parse_args(arguments[:cut])
     known.pipeline_args = arguments[cut + 1 :]
+    if known.command is None:
+        top.print_help()
+        return 0
     try:
-        return int(known.run(known))
+        with told_to_end():
+            return int(known.run(known))
     except HeadraceError as e:
         print(f"headrace: {e}", file=sys.stderr)
         return 1
+    except (KeyboardInterrupt, ToldToEndError) as told:
+        print(f"headrace: {name_of(told)}: {said_of(told) or 'nothing is kept'}", file=sys.stderr)
+        if isinstance(told, ToldToEndError):
+            remove_own_folders()
+            told.obey()
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""`headrace run`: runs a workload, shows how it goes on, and says whether its answer is right.
+"""`headrace run`: runs a pipeline of the user's, or a workload, whose answer it checks.
 
-Arguments only. The options of a workload follow from its settings, so they are read in two steps:
-first which workload, then the rest.
+Arguments only. What ends in `.py`, or is the name of a file that is there, is a file; all else is
+the name of a suite. The options of a workload follow from its settings, so they are read in two
+steps: first which workload, then the rest.
 """
 
 from __future__ import annotations
@@ -15,25 +16,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from headrace.engine.leftovers import remove_own_folders
+from headrace.engine.signals import ToldToEndError, said_of, say_end
 from headrace.errors import OptionError
 from headrace.lab.catalog import CATALOG, Catalog
 from headrace.lab.endpoints.names import DrainKind, SourceKind, read_drain, read_source
 from headrace.lab.parameters import Whole, parameters_of, read_settings
-from headrace.lab.progress import size, watching
+from headrace.lab.progress import watching
 from headrace.lab.systems.choose import SYSTEMS, choose
 from headrace.lab.systems.system import Request
 from headrace.lab.workload import Mode, Workload
+from headrace.quiet import quietly
+from headrace.terminal.view import size
 
 _EXAMPLES = """\
 examples:
+  headrace run my_pipeline.py --shards 4 --input data.csv
   headrace run nexmark q5 --events 1M --streaming
   headrace run nexmark q5 --events 1M --rate 50K --streaming --output rows.jsonl
   headrace run nexmark q5 --events 200K --streaming --system spark
   headrace run hibench wordcount --streaming --shards 4 --drain meter
   headrace run nexmark q1 --source file:events.jsonl --drain console --no-check
 
-`headrace list` shows the suites and their workloads, `headrace run SUITE NAME --help` all options
-of one. The answer is compared with that of an independent oracle; a wrong one is exit status 1.
+What ends in .py, or is the name of a file, is loaded as `python FILE` would load it, with the
+options behind it; its pipelines run on headrace unless they name another runner. All else is a
+suite: `headrace list` shows the suites and their workloads, `headrace run SUITE NAME --help` all
+options of one. The answer of a workload is compared with that of an independent oracle; a wrong one
+is exit status 1.
 """
 
 #: What the general options are called in the settings of suites.
@@ -45,24 +54,32 @@ def add_to(commands: Any) -> None:
     """Add the sub-command to a parser's sub-commands."""
     sub = commands.add_parser(
         "run",
-        help="run a workload and check its answer",
-        description="Run a workload on a system and check its answer.",
+        help="run a pipeline of yours, or a workload",
+        description="Run a pipeline of yours on Spark, or a workload, and check its answer.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    sub.add_argument("suite", metavar="SUITE", help=f"one of {', '.join(CATALOG.suites)}")
-    sub.add_argument("name", metavar="NAME", help="a workload of the suite, such as q5")
+    sub.add_argument(
+        "what", metavar="FILE | SUITE NAME",
+        help=f"a Python file, or a suite ({', '.join(CATALOG.suites)}) and a workload of it",
+    )
     sub.add_argument(
         "options", metavar="OPTIONS", nargs=argparse.REMAINDER,
-        help="see `headrace run SUITE NAME --help`",
+        help="what the file, or the workload, is given",
     )
     sub.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace, catalog: Catalog | None = None) -> int:
-    """Run the workload; status 1 if its answer is wrong."""
-    workload = (catalog or CATALOG).workload(arguments.suite, arguments.name)
-    known = options_of(workload).parse_args(arguments.options)
+    """Run the file or the workload; status 1 if the file fails or the answer is wrong."""
+    if is_file(arguments.what):
+        from headrace.cli.run_file import run_file
+
+        return run_file(Path(arguments.what), [*arguments.options, *arguments.pipeline_args])
+    suite, (name, *options) = arguments.what, arguments.options or [""]
+    with quietly():  # it loads Beam
+        workload = (catalog or CATALOG).workload(suite, name)
+    known = options_of(workload).parse_args(options)
     settings: Any = read_settings(workload.settings, _texts(workload, known))
     system = choose(known.system, master=known.master)
     with _folder(known.checkpoint) as folder:
@@ -77,8 +94,26 @@ def run(arguments: argparse.Namespace, catalog: Catalog | None = None) -> int:
         )
         try:
             return _run(dataclasses.replace(request, watch=look), system, known)
+        except (KeyboardInterrupt, ToldToEndError) as told:
+            say_end(told, _kept(said_of(told), known), remove_own_folders)
+            raise
         finally:
             system.stop()
+
+
+def _kept(said: str, known: argparse.Namespace) -> str:
+    """Say what is left of a run that was ended, and how to go on."""
+    stopped = said.partition(";")[0] or "stopped"
+    if known.checkpoint and known.streaming:
+        return f"{stopped}; the same command with --checkpoint {known.checkpoint} goes on"
+    if known.streaming:
+        return f"{stopped}; without --checkpoint nothing is kept"
+    return f"{stopped}; a batch keeps no state, start it again"
+
+
+def is_file(what: str) -> bool:
+    """Whether a word means a Python file, there or not, and no suite."""
+    return what.endswith(".py") or Path(what).is_file()
 
 
 def _run(request: Request, system: Any, known: argparse.Namespace) -> int:

@@ -6,17 +6,15 @@ Timers and residuals are worked off inside the tasks, so one epoch is enough.
 
 from __future__ import annotations
 
-import json
-import logging
-import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.engine.failures import class_of, translate
+from headrace.engine.failures import translate
 from headrace.engine.launch import launch
 from headrace.engine.metrics import merge, parse
 from headrace.engine.outputs import Outputs
+from headrace.engine.replay import replay
 from headrace.engine.session import Place
 from headrace.io.frames import Frames
 from headrace.plan.settings import Settings
@@ -71,24 +69,3 @@ def gather(plan: Plan, reports: list[tuple[int, bytes]]) -> Outcome:
         else:
             infos[names[number]].extend(parse(payload))
     return Outcome(monitoring_infos={name: merge(found) for name, found in infos.items()})
-
-
-def replay(payload: bytes) -> None:
-    """Log on the driver what was logged on a worker."""
-    for entry in json.loads(payload):
-        if entry["kind"] == "warning":
-            found = class_of(entry["module"], entry["category"])
-            category = found if found and issubclass(found, Warning) else UserWarning
-            warnings.warn_explicit(entry["message"], category, entry["path"], entry["line"])
-            continue
-        logger = logging.getLogger(entry["name"])
-        if not logger.isEnabledFor(entry["level"]):
-            continue
-        text = entry["message"] + (f"\n{entry['trace']}" if "trace" in entry else "")
-        record = logger.makeRecord(
-            entry["name"], entry["level"], entry["path"], entry["line"], text, (), None,
-            extra={"beam_step": entry["step"]},
-        )
-        if entry["created"]:
-            record.created = entry["created"]
-        logger.handle(record)

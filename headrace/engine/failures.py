@@ -20,6 +20,9 @@ from headrace.state.room import free_bytes
 from headrace.worker.entry import MARK
 
 _MARKED = re.compile(re.escape(MARK) + r"([A-Za-z0-9+/=]+)")
+_STEP = re.compile(r"\[while running '(.*?)'\]")
+#: The last word below an exception of user code.
+MORE = "--debug shows the frames of Beam and headrace, and Spark's own log"
 _NO_HEADRACE = "ModuleNotFoundError: No module named 'headrace"
 _NO_MEMORY = "java.lang.OutOfMemoryError"
 #: As the JVM and Python both say it.
@@ -38,14 +41,21 @@ _UNBORN = re.compile(
 
 
 class RemoteTraceback(Exception):
-    """Stands as the cause of a user's exception: the traceback as it was on the worker."""
+    """Stands as the cause of a user's exception: the traceback as it was on the worker.
 
-    def __init__(self, trace: str) -> None:
-        super().__init__(trace)
-        self._trace = trace
+    `full` has the frames of Beam and headrace too; `show_all` makes it the one that is printed.
+    """
+
+    def __init__(self, full: str, short: str = "") -> None:
+        super().__init__(full)
+        self.full = full
+        self.show_all = not short
+        self._short = short
 
     def __str__(self) -> str:
-        return f"\n--- traceback on the worker ---\n{self._trace}"
+        if self.show_all:
+            return f"\n--- traceback on the worker ---\n{self.full}"
+        return f"\n--- traceback on the worker ---\n{self._short}"
 
 
 def translate(error: BaseException) -> BaseException:
@@ -128,8 +138,29 @@ def _text(error: BaseException) -> str:
 
 def _rebuild(facts: dict[str, Any]) -> BaseException:
     error = _instance(facts)
-    error.__cause__ = RemoteTraceback(facts["trace"])
+    error.__cause__ = RemoteTraceback(facts["trace"], facts.get("short", ""))
+    for note in _notes(facts):
+        error.add_note(note)
     return error
+
+
+def _notes(facts: dict[str, Any]) -> list[str]:
+    """Say below the message which step and element it was about, and where to look."""
+    step = _STEP.findall(facts["text"])
+    told = {
+        "step": step[-1] if step else "", "element": facts.get("element", ""),
+        "look at": facts.get("place", ""),
+    }
+    notes = [f"  {name + ':':<9}{text}" for name, text in told.items() if text]
+    return [*notes, f"  {'more:':<9}{MORE}"] if notes else []
+
+
+def show_all(error: BaseException) -> None:
+    """Let an exception be printed with the frames of Beam and headrace too."""
+    if isinstance(error.__cause__, RemoteTraceback):
+        error.__cause__.show_all = True
+    notes = getattr(error, "__notes__", [])
+    error.__notes__ = [note for note in notes if not note.endswith(MORE)]
 
 
 def _instance(facts: dict[str, Any]) -> BaseException:

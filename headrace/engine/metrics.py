@@ -7,6 +7,7 @@ merges integer sums and distributions only; gauges, string sets and tries need t
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -21,6 +22,9 @@ from apache_beam.metrics.monitoring_infos import (
     SUM_INT64_TYPE,
 )
 from apache_beam.portability.api import beam_fn_api_pb2
+
+_ELEMENTS = "beam:metric:element_count:v1"
+_BUSY = "beam:metric:pardo_execution_time:process_bundle_msecs:v1"
 
 
 def parse(report: bytes) -> list[Any]:
@@ -46,6 +50,53 @@ def load(data: bytes) -> dict[str, list[Any]]:
     if not data:
         return {}
     return {name: parse(base64.b64decode(part)) for name, part in json.loads(data).items()}
+
+
+def of_steps(
+    stages: tuple[bytes, ...], infos_by_stage: Mapping[str, Iterable[Any]]
+) -> dict[str, tuple[int, float]]:
+    """Give for each step that the user has named its elements and the seconds its code has run.
+
+    A step's elements are those of the largest collection that it gives, or a part of it does.
+
+    Args:
+        stages: the transforms of each stage, as the plan has them.
+        infos_by_stage: Beam's monitoring infos.
+    """
+    makers = _makers(stages)
+    elements: dict[str, int] = {}
+    busy: dict[str, float] = {}
+    for infos in infos_by_stage.values():
+        for info in infos:
+            if info.urn == _ELEMENTS:
+                step = makers.get(info.labels.get("PCOLLECTION", ""), "")
+                count = monitoring_infos.extract_counter_value(info)
+                elements[step] = max(elements.get(step, 0), count)
+            elif info.urn == _BUSY:
+                step = makers.get(info.labels.get("PTRANSFORM", ""), "")
+                spent = monitoring_infos.extract_counter_value(info) / 1e3
+                busy[step] = busy.get(step, 0.0) + spent
+    return {
+        step: (elements.get(step, 0), busy.get(step, 0.0)) for step in {*elements, *busy} - {""}
+    }
+
+
+#: Parts of a grouping that give something else than the whole does.
+_INNER = ("Precombine", "Merge", "Read", "Write")
+
+
+@functools.lru_cache(maxsize=4)
+def _makers(stages: tuple[bytes, ...]) -> dict[str, str]:
+    """Give for each collection, and each transform, the first part of its transform's name."""
+    found: dict[str, str] = {}
+    for stage in stages:
+        known = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage)
+        for name, transform in known.transforms.items():
+            step, _, part = (transform.unique_name or name).partition("/")
+            found[name] = step
+            if part.rpartition("/")[2] not in _INNER:
+                found.update(dict.fromkeys(transform.outputs.values(), step))
+    return found
 
 
 def merge(infos: Iterable[Any]) -> list[Any]:

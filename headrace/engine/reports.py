@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headrace.engine.batch import replay
 from headrace.engine.metrics import merge, parse
+from headrace.engine.replay import replay
 from headrace.errors import TransportError
 from headrace.worker.entry import LOG_NUMBER, SHARD_NUMBER, ShardReport
 

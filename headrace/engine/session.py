@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.engine.archives import own_package
+from headrace.engine.gateway import OPTIONS, log_options, start_jvm
 from headrace.engine.leftovers import own_folder
 from headrace.engine.probe import check_executors, is_local
 from headrace.engine.spark_settings import APP_NAME, MASTER, Wish, given_before, is_met
 from headrace.errors import SessionError
 from headrace.state.private import lets_in
+from headrace.terminal.display import is_terminal, showing
+from headrace.terminal.view import View, duration
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,7 +63,6 @@ OWN_SETTINGS = {
     "spark.driver.extraJavaOptions": "-Xss16m",
     "spark.python.daemon.module": "headrace.worker.daemon",
     "spark.shuffle.compress": "true",
-    "spark.log.level": "ERROR",
 }
 
 #: Whether and where Python and the JVM speak by sockets that are files.
@@ -71,6 +74,8 @@ SOCKETS_FOLDER_BYTES = 61
 #: Where a driver of ours listens unless SPARK_LOCAL_IP says otherwise.
 LOOPBACK = "127.0.0.1"
 MINIMUM_JAVA = 17
+#: A start of Spark takes some seconds; after this one it is told.
+STARTING_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +88,20 @@ class Place:
     parallelism: int
 
 
-def find_place(spark: Any | None, wish: Wish | None = None) -> Place:
-    """Use the given session, else the active one, else start one as `wish` says."""
+def find_place(spark: Any | None, wish: Wish | None = None, progress: str = "off") -> Place:
+    """Use the given session, else the active one, else start one as `wish` says.
+
+    Args:
+        spark: a session of the user's.
+        wish: what one that has to be started is like.
+        progress: in which style it is shown that Spark starts.
+    """
     wish = wish or Wish()
     refuse_connect(spark)
     parent = spark or running_session()
     owned = parent is None
     if parent is None:
-        parent = start(wish)
+        parent = start(wish, progress)
     elif ignored := not_as_asked(parent, wish):
         _LOG.warning(
             "a session is running and is used as it is; ignored: %s. Stop it first, or start it "
@@ -214,9 +225,14 @@ def not_as_asked(session: Any, wish: Wish) -> list[str]:
     ]
 
 
-def start_session(master: str | None = None) -> Any:
-    """Start a session of our own on a master, with the settings that suit us best."""
-    return start(Wish(master=master))
+def start_session(master: str | None = None, progress: str = "auto") -> Any:
+    """Start a session of our own on a master, with the settings that suit us best.
+
+    Args:
+        master: where Spark runs, as in local[2]; all cores here if not given.
+        progress: auto shows in a terminal that Spark starts, off does not.
+    """
+    return start(Wish(master=master), progress)
 
 
 def session(
@@ -256,21 +272,40 @@ def session(
     return running
 
 
-def start(wish: Wish) -> Any:
+def start(wish: Wish, progress: str = "auto") -> Any:
     """Start a session of our own.
 
     What the wish says comes first, then what was submitted, then `spark-defaults.conf`, then ours.
     """
-    java_home()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    style = "rich" if progress in ("auto", "rich") and is_terminal() else "off"
     given = {**submitted(), **wish.settings()}
     master = given.get(MASTER, "local[*]")
+    with showing(partial(_starting, master), style, quiet=STARTING_SECONDS):
+        return _start(master, wish, given)
+
+
+def _starting(master: str, seconds: float) -> View:
+    return View(title="headrace", parts=("starting Spark", duration(seconds), f"on {master}"))
+
+
+def _start(master: str, wish: Wish, given: Mapping[str, str]) -> Any:
+    java_home()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local-cluster"):
         # Its master and workers live in our JVM and take their address from here alone.
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     builder = SparkSession.builder.master(master).appName(given.get(APP_NAME, "headrace"))
-    for name, value in {**wish.settings(), **settings_for(master, given)}.items():
+    settings = {**wish.settings(), **settings_for(master, given)}
+    running = "PYSPARK_GATEWAY_PORT" in os.environ  # the JVM, with the log it was started with
+    if running and "spark.log.level" not in given:
+        settings["spark.log.level"] = "ERROR"
+    elif not running and (options := log_options(given)):
+        settings[OPTIONS] = f"{given.get(OPTIONS) or settings.get(OPTIONS, '')} {options}".strip()
+    for name, value in settings.items():
         builder = builder.config(name, value)
+    if not running:
+        conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
+        start_jvm(conf)
     return builder.getOrCreate()
 
 

@@ -1,17 +1,21 @@
-"""Turns the signals that ask a process to end into an exception, while a run is waited for.
+"""Turns the signals that ask a process to end into exceptions, while a run is waited for.
 
 By default they end it at once, and what was to be removed at the end stays. Where a program has
-handlers of its own, or ignores a signal, nothing is changed.
+handlers of its own, or ignores a signal, nothing is changed. The user is told of the end in one
+line, without a traceback: he knows what he did.
 """
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Any
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
@@ -29,18 +33,32 @@ class ToldToEndError(BaseException):
         os.kill(os.getpid(), self.signal)
 
 
+class _Depth:
+    """How many blocks of `told_to_end` the main thread is in."""
+
+    now = 0
+
+
 @contextmanager
 def told_to_end() -> Iterator[None]:
-    """Raise ToldToEndError from the block when a signal comes; a second one ends the process."""
+    """Raise ToldToEndError from the block when a signal comes; a second one ends the process.
+
+    Ctrl-C raises KeyboardInterrupt in it and nothing else: Spark's own handler would cancel the
+    jobs that are running.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread is told of signals
         return
-    taken = [number for number in ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    before = {
+        number: signal.getsignal(number) for number in ENDING
+        if signal.getsignal(number) is signal.SIG_DFL
+    }  # fmt: skip
+    interrupt = signal.getsignal(signal.SIGINT)
 
     def put_back() -> None:
-        for number in taken:
+        for number, handler in before.items():
             if signal.getsignal(number) is raise_it:
-                signal.signal(number, signal.SIG_DFL)
+                signal.signal(number, handler)
 
     def raise_it(number: int, frame: FrameType | None) -> None:
         del frame
@@ -48,8 +66,61 @@ def told_to_end() -> Iterator[None]:
         raise ToldToEndError(number)
 
     try:
-        for number in taken:
+        _Depth.now += 1
+        for number in before:
             signal.signal(number, raise_it)
+        if _is_sparks(interrupt):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
     finally:
+        _Depth.now -= 1
         put_back()
+        if _is_sparks(interrupt):
+            signal.signal(signal.SIGINT, interrupt)
+
+
+def _is_sparks(handler: Any) -> bool:
+    return str(getattr(handler, "__module__", "")).startswith("pyspark.")
+
+
+def name_of(told: BaseException) -> str:
+    """Say what asked for the end."""
+    return "interrupted" if isinstance(told, KeyboardInterrupt) else str(told)
+
+
+def said_of(told: BaseException) -> str:
+    """Give what a run has told of the end that was asked for; empty if none was running."""
+    return str(getattr(told, "headrace_said", ""))
+
+
+def say_end(told: BaseException, said: str, tidy: Callable[[], None]) -> None:
+    """Say in one line how a run has ended; let the program end without a traceback.
+
+    Inside another block of `told_to_end`, that one says it.
+
+    Args:
+        told: what asked for the end.
+        said: what was saved, and how to go on.
+        tidy: called before a signal ends the process.
+    """
+    told.headrace_said = said  # type: ignore[attr-defined]
+    if _Depth.now:
+        return
+    print(f"headrace: {name_of(told)}: {said}", file=sys.stderr, flush=True)
+    if hasattr(builtins, "get_ipython"):  # a notebook: nobody calls the hook, the kernel goes on
+        if isinstance(told, ToldToEndError):
+            tidy()
+            told.obey()
+        return
+    hook = sys.excepthook
+
+    def leave(
+        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        if error is not told:
+            hook(kind, error, trace)
+        elif isinstance(told, ToldToEndError):
+            tidy()
+            told.obey()
+
+    sys.excepthook = leave

@@ -34,6 +34,7 @@ class Standing:
     pushed_back: int = 0
     state_rows: int = 0  # these two as the last epoch found them, before what it wrote itself
     state_bytes: int = 0
+    state_of_supersteps: Mapping[int, int] = field(default_factory=dict)  # the same, by superstep
     restores: int = 0  # shards that had to be built from the checkpoint, since the start
     openings: int = 0  # shards that were opened, since the start
     watermarks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by step: in and out

@@ -424,7 +424,9 @@ class Stream:
             except BaseException as failure:
                 self._failure = failure
                 self._wake.set()
-                raise
+                # The run raises it; Spark, which would log it, need only know that it shall stop.
+                msg = f"{ENDING}: {type(failure).__name__}: {failure}"
+                raise EndingError(msg) from None
         self._wake.set()
 
     def _check_same(self, name: str) -> None:
@@ -679,6 +681,10 @@ class Stream:
             pushed_back=sum(r.pushed_back for r in reports),
             state_rows=sum(r.rows for r in held),
             state_bytes=sum(r.held_bytes for r in held),
+            state_of_supersteps={
+                step: sum(r.held_bytes for r in held if r.superstep == step)
+                for step in {r.superstep for r in held}
+            },
             restores=self.standing.restores + sum(r.restored for r in held),
             openings=self.standing.openings + len(held),
             watermarks=by_step(self._plan, self._watermarks),

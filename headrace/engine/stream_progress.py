@@ -1,87 +1,123 @@
-"""Shows how a streaming run goes on: one line that changes in a terminal, plain lines elsewhere.
+"""Says how a streaming run goes on: its epoch, watermark and state, and how each step stands.
 
 Reads what the run shows of itself; never touches it.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timezone
-from functools import partial
 
-from headrace.engine.progress import LINE_SECONDS, POLL_SECONDS, QUIET_SECONDS, beside
+from headrace.engine.clock import WallClock
+from headrace.engine.metrics import of_steps
 from headrace.engine.standing import Standing
 from headrace.engine.stream import Stream
-from headrace.plan.clocks import MAX_TIME, MIN_TIME
 from headrace.plan.supersteps import Plan
+from headrace.terminal.display import showing
+from headrace.terminal.steps import HEAD, Rates, StepView, table
+from headrace.terminal.view import View, duration, lag, moment, number, size
 
 
 @contextmanager
 def following(stream: Stream, plan: Plan, style: str) -> Iterator[None]:
     """Show progress while the block runs."""
-    with beside(style, partial(_live, stream, plan), partial(_lines, stream, plan)):
+    with showing(looking(stream, plan), style):
         yield
 
 
-def line(plan: Plan, standing: Standing, seconds: float) -> str:
-    """Say in one line how a run stands."""
-    marks = [out for _, out in standing.watermarks.values()]
+def looking(stream: Stream, plan: Plan) -> Callable[[float], View]:
+    """Give what looks at a run."""
+    rates = Rates()
+
+    def look(seconds: float) -> View:
+        standing = stream.standing
+        steps = step_views(plan, standing)
+        found = rates.at(seconds, {step.name: step.elements for step in steps})
+        return view(plan, standing, steps, found, seconds, WallClock().now() / 1e6)
+
+    return look
+
+
+def view(
+    plan: Plan, standing: Standing, steps: list[StepView], rates: Mapping[str, float],
+    seconds: float, now: float,
+) -> View:
+    """Say how a stream stands.
+
+    Args:
+        plan: what is run.
+        standing: what the run shows of itself.
+        steps: how each step stands.
+        rates: elements per second, by step.
+        seconds: since the beginning.
+        now: the time of the clock, in seconds.
+    """
+    title = f"headrace: {plan.name}"
+    if not standing.epoch_seconds:  # no epoch has been run by this process
+        return View(title=title, parts=(_beginning(standing), duration(seconds)))
+    mark = least_mark(standing)
     parts = [
-        f"epoch {max(0, standing.epoch)}",
-        f"{standing.epoch_seconds * 1000:.0f} ms",
-        f"watermark {_moment(min(marks, default=MIN_TIME))}",
-        f"state {standing.state_rows:,} rows, {_size(standing.state_bytes)}",
-    ]
-    if standing.pushed_back:
-        parts.append(f"{standing.pushed_back:,} wait for side inputs")
-    if standing.elements_late:
-        parts.append(f"{standing.elements_late:,} too late")
-    if standing.rows_untimed:
-        parts.append(f"{standing.rows_untimed:,} without a time")
-    if standing.retries:
-        parts.append(f"{standing.retries:,} retries")
-    return f"headrace: {plan.name}: {'; '.join(parts)}; {seconds:.0f} s"
+        f"epoch {standing.epoch}", f"{standing.epoch_seconds * 1000:.0f} ms",
+        *([f"watermark {moment(mark)}"] if moment(mark) else []),
+        *([f"lag {lag(mark, now)}"] if lag(mark, now) else []),
+        *([f"{number(max(rates.values()))}/s"] if any(rates.values()) else []),
+        *troubles(standing),
+        f"state {standing.state_rows:,} rows, {size(standing.state_bytes)}",
+        duration(seconds),
+    ]  # fmt: skip
+    seen = [
+        StepView(
+            name=s.name, elements=s.elements, rate=rates.get(s.name), watermark=s.watermark,
+            state_bytes=s.state_bytes, busy_seconds=s.busy_seconds,
+        )
+        for s in steps
+    ]  # fmt: skip
+    return View(title=title, parts=tuple(parts), head=HEAD, rows=table(seen, now))
 
 
-def _moment(micros: int) -> str:
-    if micros >= MAX_TIME:
-        return "at the end"
-    try:
-        found = datetime.fromtimestamp(micros / 1e6, timezone.utc)
-    except (OverflowError, ValueError, OSError):
-        return "not known yet" if micros < 0 else "far ahead"
-    return found.strftime("%Y-%m-%d %H:%M:%S")
+def _beginning(standing: Standing) -> str:
+    if standing.epoch >= 0:
+        return f"starting workers to go on after epoch {standing.epoch}"
+    return "starting workers for the first epoch"
 
 
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} KB"
+def troubles(standing: Standing) -> list[str]:
+    """Say what a user may want to do something about."""
+    told = {
+        "wait for side inputs": standing.pushed_back, "too late": standing.elements_late,
+        "without a time": standing.rows_untimed, "retries": standing.retries,
+    }  # fmt: skip
+    return [f"{count:,} {what}" for what, count in told.items() if count]
 
 
-def _lines(stream: Stream, plan: Plan, stop: threading.Event) -> None:
-    start = time.monotonic()
-    wait = QUIET_SECONDS
-    while not stop.wait(wait):
-        print(line(plan, stream.standing, time.monotonic() - start), file=sys.stderr)
-        wait = LINE_SECONDS
+def least_mark(standing: Standing) -> int | None:
+    """Give the least output watermark of all steps; None: none holds one."""
+    return min((out for _, out in standing.watermarks.values()), default=None)
 
 
-def _live(stream: Stream, plan: Plan, stop: threading.Event) -> None:
-    if stop.wait(QUIET_SECONDS):
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    start = time.monotonic() - QUIET_SECONDS
-
-    def text() -> Text:
-        return Text(line(plan, stream.standing, time.monotonic() - start))
-
-    with Live(text(), console=Console(stderr=True), refresh_per_second=4) as live:
-        while not stop.wait(POLL_SECONDS):
-            live.update(text())
-        live.update(text())
+def step_views(plan: Plan, standing: Standing) -> list[StepView]:
+    """Say how each step that the user has named stands; what is inside of it counts for it."""
+    transforms = tuple(stage.transforms for stage in plan.stages())
+    figures = of_steps(transforms, standing.monitoring_infos)
+    held: dict[str, int] = {}
+    order: dict[str, None] = {}
+    for superstep in plan.supersteps:
+        names = dict.fromkeys(
+            operator.partition("/")[0] for stage in superstep.stages for operator in stage.operators
+        )
+        order |= names
+        kept = standing.state_of_supersteps.get(superstep.index, 0)
+        first = next(iter(names), "")
+        if kept and first:
+            held[first] = held.get(first, 0) + kept
+    marks: dict[str, int] = {}
+    for name, (_, out) in standing.watermarks.items():
+        step = name.partition("/")[0]
+        marks[step] = min(marks.get(step, out), out)
+    return [
+        StepView(
+            name=name, elements=figures.get(name, (0, 0.0))[0], watermark=marks.get(name),
+            state_bytes=held.get(name), busy_seconds=figures.get(name, (0, 0.0))[1],
+        )
+        for name in order
+    ]  # fmt: skip

@@ -1,67 +1,34 @@
-"""Shows how a run goes on: one line that changes in a terminal, plain lines elsewhere.
+"""Says how a workload's run goes on, for the display that pipelines have too.
 
-Looks at a run from a thread of its own and never touches it. Nothing is shown of what takes less
-than two seconds.
+Looks at a run and never touches it.
 """
 
 from __future__ import annotations
 
-import sys
-import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from headrace.lab.data.generator import Generator
 from headrace.lab.systems.system import Glance
+from headrace.terminal import display
+from headrace.terminal.steps import HEAD, Rates, table
+from headrace.terminal.view import View, duration, size
 
-QUIET_SECONDS = 2.0
-#: How far lines are apart, in a terminal and elsewhere.
-_LIVE_SECONDS, _LINE_SECONDS = 0.25, 5.0
 #: The last moment of Beam's time: a watermark there has nothing left to wait for.
 _END_MICROS = 9_223_372_036_854_775_000
 
 
 @contextmanager
-def showing(text: Callable[[float], str], style: str = "auto") -> Iterator[None]:
-    """Show a line while the block runs.
-
-    Args:
-        text: gives the line for so many seconds since the beginning.
-        style: live, plain, off, or auto: live in a terminal, plain elsewhere.
-    """
-    if style == "auto":
-        style = "live" if sys.stderr.isatty() else "plain"
-    if style == "off":
+def showing(what: str, style: str = "auto") -> Iterator[None]:
+    """Say what is done while the block does it."""
+    with display.showing(
+        lambda seconds: View(title="headrace", parts=(what, duration(seconds))), style
+    ):
         yield
-        return
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=_show, args=(text, style == "live", stop), name="headrace-lab-progress", daemon=True
-    )
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _show(text: Callable[[float], str], live: bool, stop: threading.Event) -> None:
-    start = time.monotonic()
-    if stop.wait(QUIET_SECONDS):
-        return
-    begin, end = ("\r\x1b[2K", "") if live else ("", "\n")
-    while True:
-        sys.stderr.write(f"{begin}{text(time.monotonic() - start)}{end}")
-        sys.stderr.flush()
-        if stop.wait(_LIVE_SECONDS if live else _LINE_SECONDS):
-            break
-    if live:
-        sys.stderr.write(begin)
-        sys.stderr.flush()
 
 
 @contextmanager
@@ -69,18 +36,22 @@ def watching(
     name: str, generator: Generator, pace: bool, style: str, look: Callable[[], Glance]
 ) -> Iterator[None]:
     """Show a run while the block runs."""
-    speed = Speed()
-    with showing(partial(_line_of, name, generator, pace, speed, look), style):
+    with display.showing(partial(_look, name, generator, pace, Speed(), Rates(), look), style):
         yield
 
 
-def _line_of(
-    name: str, generator: Generator, pace: bool, speed: Speed, look: Callable[[], Glance],
-    seconds: float,
-) -> str:
+def _look(
+    name: str, generator: Generator, pace: bool, speed: Speed, rates: Rates,
+    look: Callable[[], Glance], seconds: float,
+) -> View:
     glance = look()
     rate = None if glance.events is None else speed.at(seconds, glance.events)
-    return line(name, generator, glance, seconds=seconds, rate=rate, pace=pace)
+    found = view(name, generator, glance, seconds=seconds, rate=rate, pace=pace)
+    if not glance.steps or not glance.epoch_seconds:
+        return found
+    each = rates.at(seconds, {step.name: step.elements for step in glance.steps})
+    seen = [replace(step, rate=each.get(step.name)) for step in glance.steps]
+    return replace(found, head=HEAD, rows=table(seen, time.time()))
 
 
 class Speed:
@@ -98,11 +69,14 @@ class Speed:
         return (events - before) / max(seconds - then, 1e-9)
 
 
-def line(
+def view(
     name: str, generator: Generator, glance: Glance, *, seconds: float, rate: float | None,
     pace: bool,
-) -> str:
-    """Say in one line how a run stands; what is not known is left out."""
+) -> View:
+    """Say how a run stands; what is not known is left out."""
+    title = f"headrace: {name}"
+    if glance.epoch is not None and not glance.epoch_seconds:
+        return View(title=title, parts=("starting workers for the first epoch", duration(seconds)))
     parts = []
     if glance.events is not None:
         parts.append(f"{glance.events:,} of {generator.events:,} events")
@@ -119,7 +93,7 @@ def line(
         parts.append(f"state {size(glance.state_bytes)}")
     if glance.checkpoint_bytes:
         parts.append(f"checkpoint {size(glance.checkpoint_bytes)}")
-    return f"headrace: {name}: {'; '.join([*parts, f'{seconds:.0f} s'])}"
+    return View(title=title, parts=(*parts, duration(seconds)))
 
 
 def lag_seconds(
@@ -140,12 +114,3 @@ def lag_seconds(
     first = generator.watermark(0)
     behind = generator.watermark(arrived) - max(glance.watermark, first)
     return max(0.0, behind / 1e6)
-
-
-def size(count: int) -> str:
-    """Say a number of bytes.
-
-    >>> size(2_500_000), size(1_200)
-    ('2.5 MB', '1 KB')
-    """
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} KB"

@@ -61,18 +61,18 @@ def run_workload(
         system: what runs it; it is prepared here, and stopped by whoever made it.
         check: ask the oracle.
         output: where the rows go as JSON lines; empty: nowhere.
-        style: how progress is shown, see `progress.showing`.
+        style: how progress is shown, see `terminal.display`.
     """
     request.folder.mkdir(parents=True, exist_ok=True)
     _claim(request, system.name)
     source = spooled(request.source, request.generator, request.folder)
     request = dataclasses.replace(request, source=source)
-    with showing(lambda s: f"headrace: {system.name} gets ready; {s:.0f} s", style):
+    with showing(f"{system.name} gets ready", style):
         system.prepare(request)
     outcome = system.run(request)
     rows: list[Row] | None = None
     if outcome.rows is not None:
-        with showing(lambda s: f"headrace: gathering the rows; {s:.0f} s", style):
+        with showing("gathering the rows", style):
             rows = outcome.rows.read(request.workload.columns)
             if output:
                 write_json_lines(output, request.workload.columns, rows)
@@ -80,7 +80,7 @@ def run_workload(
     reason = "not asked for" if not check else _unjudged(request, rows)
     if reason or rows is None:
         return Report(outcome=outcome, row_count=count, verdict=None, unjudged=reason)
-    with showing(lambda s: f"headrace: asking the oracle; {s:.0f} s", style):
+    with showing("asking the oracle", style):
         verdict, reason = _ask(request, rows)
         reference = reference_for(request.workload, request.settings)
         comparison = None if reference is None else reference.compare(rows, request.workload.rule)

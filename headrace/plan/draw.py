@@ -1,7 +1,7 @@
 """A plan as a picture: DOT for Graphviz, and SVG with a layout of its own.
 
 Takes a plan, gives text. Supersteps are columns from left to right, stages are boxes with their
-operators, exchanges are labelled arrows, parallel regions are colours. Needs nothing installed.
+operators, exchanges are labelled arrows, regions are colours if asked for. Needs nothing installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headrace.plan.supersteps import Channel, Plan
 
 # Light enough for black text, and told apart by people who see red and green alike.
 _COLOURS = ("#cfe3f5", "#fbe3b9", "#d6efd0", "#f6d3e0", "#e3d9f4", "#d3eeee", "#f3ddcf", "#e6e6c9")
-_PLAIN = "#eeeeee"  # on one shard only
+_PLAIN = "#eeeeee"  # keeps its order on one shard only
 
 _LINE_PX = 18
 _CHARACTER_PX = 6.6  # of a 11 px monospace font
@@ -35,9 +35,9 @@ def colour(number: int | None) -> str:
     return _PLAIN if number is None else _COLOURS[(number - 1) % len(_COLOURS)]
 
 
-def dot(plan: Plan) -> str:
-    """The plan in Graphviz's language."""
-    names, numbers = stage_names(plan), region_numbers(plan)
+def dot(plan: Plan, *, regions: bool = False) -> str:
+    """The plan in Graphviz's language; with `regions`, these are colours."""
+    names, numbers = stage_names(plan), region_numbers(plan) if regions else {}
     lines = [f"digraph {_quoted(plan.name)} {{", "  rankdir=LR;", "  node [shape=plaintext];"]
     for index, stages in enumerate(ordered_stages(plan)):
         lines.append(f"  subgraph cluster_{index} {{")
@@ -72,10 +72,10 @@ class _Box:
     height: float
 
 
-def svg(plan: Plan) -> str:
-    """The plan as an SVG image."""
+def svg(plan: Plan, *, regions: bool = False) -> str:
+    """The plan as an SVG image; with `regions`, these are colours."""
     boxes, width, height = _layout(plan)
-    names, numbers = stage_names(plan), region_numbers(plan)
+    names, numbers = stage_names(plan), region_numbers(plan) if regions else None
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',
@@ -120,7 +120,7 @@ def _layout(plan: Plan) -> tuple[dict[StageId, _Box], float, float]:
 
 
 def _stage(
-    operators: list[OperatorId], box: _Box, name: str, numbers: dict[OperatorId, int]
+    operators: list[OperatorId], box: _Box, name: str, numbers: dict[OperatorId, int] | None
 ) -> list[str]:
     parts = [
         f'<rect x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" '
@@ -129,12 +129,13 @@ def _stage(
     ]
     for row, operator in enumerate(operators, 1):
         y = box.top + row * _LINE_PX
-        number = numbers.get(operator)
-        title = f"parallel region {number}" if number else "one shard"
-        parts.append(
-            f'<rect x="{box.left + 4:.1f}" y="{y + 2:.1f}" width="{box.width - 8:.1f}" '
-            f'height="{_LINE_PX - 2}" fill="{colour(number)}"><title>{title}</title></rect>'
-        )
+        if numbers is not None:
+            number = numbers.get(operator)
+            title = f"parallel region {number}" if number else "keeps its order on one shard only"
+            parts.append(
+                f'<rect x="{box.left + 4:.1f}" y="{y + 2:.1f}" width="{box.width - 8:.1f}" '
+                f'height="{_LINE_PX - 2}" fill="{colour(number)}"><title>{title}</title></rect>'
+            )
         parts.append(_text(box.left + _PADDING_PX, y + 14, operator))
     return parts
 

@@ -16,6 +16,7 @@ from headrace.plan.operators import Operator
 from headrace.plan.regions import Region
 from headrace.plan.supersteps import Channel, ChannelKind, Plan, Stage
 
+_NOT_PARALLEL = "not parallel: "
 _COMBINE_PARTS = ("Precombine", "Merge", "ExtractOutputs")
 _BEAM_ID = re.compile(r"^ref_(?:AppliedPTransform|PCollection)_(.*?)_?\d*$")
 
@@ -106,12 +107,21 @@ def exchange_title(channel: Channel) -> str:
             return str(channel.kind.value)
 
 
-def explain(plan: Plan) -> str:
-    """The plan with every decision and its reason, as text."""
-    return "\n".join(_lines(plan)) + "\n"
+#: How the regions' lines begin; they are about an order that Beam does not promise.
+REGIONS = "regions: what may run on many shards and still give what one shard would, in its order"
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def explain(plan: Plan, *, regions: bool = False) -> str:
+    """The plan with every decision and its reason, as text.
+
+    Args:
+        plan: what is explained.
+        regions: say too what could keep the order of one shard, and what is known of each operator.
+    """
+    return "\n".join(_lines(plan, regions)) + "\n"
+
+
+def _lines(plan: Plan, regions: bool) -> Iterator[str]:
     kind = ", streaming" if plan.streaming else ""
     yield f"plan {plan.name}: {plan.shards} shards, {len(plan.supersteps)} supersteps{kind}"
     yield f"fingerprint {plan.fingerprint}"
@@ -124,8 +134,11 @@ def _lines(plan: Plan) -> Iterator[str]:
             yield f"  stage {names[stage.stage_id]}"
             yield from (f"    {operator}" for operator in ordered_operators(plan, stage))
             yield from _channels(plan, stage.stage_id, names)
+    if not regions:
+        return
     yield ""
-    yield "regions: what may run on many shards as if it ran on one"
+    yield REGIONS
+    yield f"(without that order every step runs on all {plan.shards} shards)"
     for number, region in enumerate(plan.regions, 1):
         yield from _region(number, region)
     yield ""
@@ -150,13 +163,20 @@ def _channels(plan: Plan, stage: StageId, names: dict[StageId, str]) -> Iterator
 
 def _region(number: int, region: Region) -> Iterator[str]:
     if region.first_joint is None or region.last_joint is None:
-        yield f"  {number}. one shard"
+        yield f"  {number}. keeps its order on one shard only"
     else:
         key = f" by {', '.join(region.key)}" if region.key else ""
         yield f"  {number}. parallel: {region.first_joint.value}{key} -> {region.last_joint.value}"
         yield f"     order: {region.strategy.value}"
     yield from (f"       {operator}" for operator in region.operators)
-    yield from (f"     {reason}" for reason in region.reasons)
+    yield from (f"     {_in_order(reason)}" for reason in region.reasons)
+
+
+def _in_order(reason: str) -> str:
+    """Say of what "not parallel" speaks: Beam lets every step run on all shards."""
+    if reason.startswith(_NOT_PARALLEL):
+        return f"because {reason.removeprefix(_NOT_PARALLEL)}"
+    return reason.replace(f" is {_NOT_PARALLEL}", " keeps its order on one shard only: ")
 
 
 def _operator(operator: Operator) -> Iterator[str]:

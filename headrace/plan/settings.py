@@ -17,3 +17,5 @@ class Settings:
     main_session: bytes = b""  # Beam's session file; empty: the pipeline asked for none
     python_path: tuple[str, ...] = ()  # folders the workers import from too, when they can see them
     folder: str = ""  # where relative paths begin, when the workers share the driver's disk
+    ear: str = ""  # the socket by which workers of this machine tell the driver; empty: none
+    run: str = ""  # names the run in what they tell

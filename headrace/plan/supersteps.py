@@ -132,3 +132,12 @@ class Plan:
         """All stages, superstep by superstep."""
         for superstep in self.supersteps:
             yield from superstep.stages
+
+
+def step_names(plan: Plan) -> list[str]:
+    """Give the steps as the user has named them, in the order in which they first run."""
+    return list(
+        dict.fromkeys(
+            operator.partition("/")[0] for stage in plan.stages() for operator in stage.operators
+        )
+    )

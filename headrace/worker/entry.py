@@ -40,6 +40,7 @@ from headrace.worker.frames import (
 from headrace.worker.main_session import load_main_session
 from headrace.worker.shard import ShardRun
 from headrace.worker.stream_shard import SHARD_NUMBER, StreamShard
+from headrace.worker.telling import Counted, teller
 
 #: The engine enters this room by this door alone; what it needs from further in is handed out here.
 __all__ = [
@@ -222,13 +223,51 @@ def _work(
     def work() -> None:
         enter(None)
         load_main_session(task.settings.main_session, task.settings.pickle_library)
-        run = ShardRun(task, shard, outbox.send)
+        counted = _counted(task, shard)
+        send = outbox.send if counted is None else _counting(outbox.send, counted)
+        run = ShardRun(task, shard, send)
         if task.source is not None:
             run.run_frame(task.source, batches)
         else:
-            run.run(_rows(batches))
+            rows = _rows(batches)
+            run.run(rows if counted is None else _seen(rows, task, counted))
+        if counted is not None:
+            counted.tell(done=True)
 
     _carefully(work, outbox)
+
+
+def _counted(task: SuperstepTask, shard: int) -> Counted | None:
+    """Give what tells the driver how far the task is; None: it does not listen."""
+    told = teller(task.settings.ear)
+    if told is None or task.source is not None:  # a partition of a DataFrame is no shard
+        return None
+    counted = Counted(told, task.settings.run, task.superstep.index, shard)
+    counted.look()
+    return counted
+
+
+def _seen(
+    rows: Iterator[SuperTuple], task: SuperstepTask, counted: Counted
+) -> Iterator[SuperTuple]:
+    here = task.superstep.index
+    for row in rows:
+        if row.channel != REPORT_CHANNEL and task.depths[row.channel] == here:
+            counted.taken += row.elements
+            counted.look()
+        yield row
+
+
+def _counting(
+    send: Callable[[SuperTuple | None], None], counted: Counted
+) -> Callable[[SuperTuple | None], None]:
+    def count(row: SuperTuple | None) -> None:
+        if row is not None and row.channel != REPORT_CHANNEL:
+            counted.given += row.elements
+            counted.look()
+        send(row)
+
+    return count
 
 
 def _work_epoch(

@@ -1,7 +1,8 @@
 """Carries a user's exception from a task to the driver, as text.
 
 Spark gives the driver nothing but the message of a failed task. The message therefore ends in one
-line that the driver can read back: type, message and traceback as JSON. Nothing is pickled.
+line that the driver can read back: type, message and traceback as JSON. Nothing is pickled. What a
+person wants to see of the traceback is decided in `blame`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import base64
 import json
 import traceback
 from typing import Any
+
+from headrace.worker.blame import blame
 
 MARK = "headrace-failure:"
 
@@ -33,6 +36,7 @@ def report_failure(failure: BaseException) -> TaskFailure:
         "args": _plain(failure.args),
         "text": _bounded(_text(failure)),
         "trace": trace,
+        **blame(failure).to_json(),
     }
     line = base64.b64encode(json.dumps(facts).encode()).decode()
     # Spark's worker writes UTF-8 and hangs on what UTF-8 cannot express, such as lone surrogates.

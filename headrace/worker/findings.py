@@ -1,12 +1,14 @@
 """Collects what user code logs and warns about in a task, for the driver.
 
 Takes records while the task runs, gives report rows. Bounded: a chatty DoFn cannot fill memory.
+Where the driver listens it is told at once, of what is printed too, and nothing is kept.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import sys
 import warnings
 from collections.abc import Iterator
 from types import TracebackType
@@ -15,6 +17,7 @@ from typing import Any
 from apache_beam.runners.worker import statesampler
 
 from headrace.worker.frames import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
+from headrace.worker.telling import Printed, teller
 
 #: Records kept per task; the rest is counted, not kept.
 MAX_RECORDS = 2_000
@@ -22,11 +25,30 @@ MAX_RECORDS = 2_000
 LOG_NUMBER = -1
 
 
-class Findings(logging.Handler):
-    """A logging handler that keeps records until they are asked for."""
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a record tells more than the exception that ends the task: Beam logs that too."""
+    raised = record.exc_info[1] if record.exc_info else None
+    return not getattr(raised, "_tagged_with_step", False)
 
-    def __init__(self, level: int) -> None:
+
+#: Beam's logger for exceptions of user code.
+_BEAMS = logging.getLogger("apache_beam.runners.common")
+
+
+class Findings(logging.Handler):
+    """A logging handler that keeps records until they are asked for.
+
+    Args:
+        level: records below it are not for the driver.
+        ear: where the driver listens; empty: it does not.
+    """
+
+    def __init__(self, level: int, ear: str = "") -> None:
         super().__init__(level)
+        self._teller = teller(ear)
+        self._stdout: Any = None
+        self._printed: Printed | None = None
+        self._others: list[logging.Handler] = []
         self._records: list[dict[str, Any]] = []
         self._dropped = 0
         self._showwarning: Any = None
@@ -34,6 +56,12 @@ class Findings(logging.Handler):
 
     def __enter__(self) -> Findings:
         root = logging.getLogger()
+        if self._teller is not None:
+            # Else each record would come twice: what a worker writes is the driver's to show too.
+            self._others, root.handlers = root.handlers, []
+            self._stdout, self._printed = sys.stdout, Printed(self._teller, sys.stdout)
+            sys.stdout = self._printed
+        _BEAMS.addFilter(_is_news)
         root.addHandler(self)
         self._root_level = root.level
         root.setLevel(min(self.level, root.level) if root.level else self.level)
@@ -49,6 +77,11 @@ class Findings(logging.Handler):
     ) -> None:
         root = logging.getLogger()
         root.removeHandler(self)
+        _BEAMS.removeFilter(_is_news)
+        if self._printed is not None:
+            self._printed.end()
+            sys.stdout = self._stdout
+            root.handlers = [*self._others, *root.handlers]
         root.setLevel(self._root_level)
         warnings.showwarning = self._showwarning
 
@@ -97,6 +130,8 @@ class Findings(logging.Handler):
         )
 
     def _keep(self, entry: dict[str, Any]) -> None:
+        if self._teller is not None and self._teller.tell({"log": entry}):
+            return
         if len(self._records) < MAX_RECORDS:
             self._records.append(entry)
         else:

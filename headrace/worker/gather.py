@@ -167,7 +167,8 @@ class Gatherer:
 
     def _through(self, values: list[Any]) -> Iterator[bool]:
         """Run generators one after the other, with no look at what they give."""
-        source = chain.from_iterable(self._function(value) for value in values)
+        running = (self._function(value) for value in values)  # `failures` looks where it stands
+        source = chain.from_iterable(running)
         while True:
             room = self._room
             self.out = list(islice(source, room))

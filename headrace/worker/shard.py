@@ -70,7 +70,7 @@ class ShardRun:
         self._run(lambda: self._take_frame(source, batches))
 
     def _run(self, take: Callable[[], None]) -> None:
-        with Findings(self._task.settings.log_level) as findings:
+        with Findings(self._task.settings.log_level, self._task.settings.ear) as findings:
             try:
                 self._build()
                 take()

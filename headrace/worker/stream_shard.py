@@ -251,7 +251,7 @@ class StreamShard(ShardRun):
         """Run one epoch, to its report; `frame` are Arrow batches of a DataFrame, if one feeds."""
         self._target = send
         self._epoch = epoch
-        with Findings(self._task.settings.log_level) as findings:
+        with Findings(self._task.settings.log_level, self._task.settings.ear) as findings:
             if not self._built:
                 self._build()
                 self._built = True

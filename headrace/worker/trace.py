@@ -34,7 +34,7 @@ class Trace:
             moment = Timestamp(micros=micros).to_rfc3339()
         except (ValueError, OverflowError):
             moment = f"{micros} microseconds"
-        self._mark(steps, f"element {self._count}, {_kind(value)} of time {moment}")
+        self._mark(steps, f"element {self._count}, {kind_of(value)} of time {moment}")
 
     def timer(self, steps: tuple[str, ...], family: str) -> None:
         """Say that a timer is about to fire."""
@@ -55,8 +55,11 @@ class Trace:
         self._path.unlink(missing_ok=True)
 
 
-def _kind(value: Any) -> str:
-    """Name the type of an element; of a pair, those of its parts."""
-    if type(value) is tuple:
+def kind_of(value: Any) -> str:
+    """Name the type of an element; of a pair, those of its parts; of a row, its columns."""
+    kind = type(value)
+    if kind is tuple:
         return f"({', '.join(type(part).__qualname__ for part in value[:4])})"
-    return type(value).__qualname__
+    if kind.__qualname__.startswith("BeamSchema_"):  # a name that Beam makes up
+        return f"row of {', '.join(getattr(value, '_fields', ()))}"
+    return kind.__qualname__

@@ -53,11 +53,11 @@ def explained(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 def test_the_auction_example_is_explained_as_recorded(capsys) -> None:
     """The record was read line by line against the example when it was made."""
-    text, _, operators = explained(capsys, AUCTION).partition("\noperators:")
+    text, _, operators = explained(capsys, AUCTION, "--regions").partition("\noperators:")
     assert stable(text) == (HERE / "auction.txt").read_text()
     # Decisions that the example was written for, told apart from the record:
     assert "groups in place: History" in text
-    assert "not parallel: writes self.total in line" in text
+    assert "because writes self.total in line" in text
     assert "RunningTotal" in operators
 
 
@@ -96,7 +96,24 @@ def test_the_script_goes_on_after_its_pipeline_was_caught(capsys, script) -> Non
 
 
 def test_classes_of_the_script_can_be_pickled_and_read(capsys, script) -> None:
-    assert "Step\n    state       none" in explained(capsys, script, "--", 1)
+    assert "Step\n    state       none" in explained(capsys, script, "--regions", "--", 1)
+
+
+def test_without_being_asked_nothing_is_called_bound_to_one_shard(capsys, tmp_path) -> None:
+    """Map(json.dumps) runs on all shards: only an order that Beam does not promise would not."""
+    path = tmp_path / "lines.py"
+    path.write_text(
+        "import json\nimport apache_beam as beam\n"
+        "with beam.Pipeline() as p:\n"
+        "    p | beam.Create([1]) | beam.Map(json.dumps) | beam.Map(print)\n"
+    )
+    text = explained(capsys, path)
+    assert "Map(dumps)" in text or "json.dumps" in text
+    assert "not parallel" not in text and "one shard" not in text
+    assert len(text.splitlines()) < 20
+    asked = explained(capsys, path, "--regions")
+    assert asked.startswith(text)
+    assert "(without that order every step runs on all 4 shards)" in asked
 
 
 def test_shards_are_taken_from_the_command_line(capsys, script) -> None:

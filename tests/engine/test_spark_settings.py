@@ -71,7 +71,7 @@ def test_our_settings_give_way_to_those_that_are_given() -> None:
     given = {"spark.ui.enabled": "true", "spark.driver.memory": "5g"}
     told = settings_for("local[2]", given)
     assert given.keys().isdisjoint(told)
-    assert told["spark.log.level"] == OWN_SETTINGS["spark.log.level"]
+    assert told["spark.shuffle.compress"] == OWN_SETTINGS["spark.shuffle.compress"]
 
 
 class Builder:
@@ -105,7 +105,8 @@ def test_a_session_starts_with_the_wish_before_the_file_before_ours(
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setattr(session_module, "SparkSession", type("S", (), {"builder": Builder()}))
-    told = start(Wish(conf={"spark.driver.memory": "6g"}, app_name="mine"))
+    monkeypatch.setattr(session_module, "start_jvm", lambda conf: None)
+    told = start(Wish(conf={"spark.driver.memory": "6g"}, app_name="mine"), progress="off")
     assert told["spark.driver.memory"] == "6g"
     assert told["spark.app.name"] == "mine"
     assert told["spark.master"] == "local[7]"

@@ -84,7 +84,7 @@ def plan() -> Plan:
                 first_joint=None,
                 last_joint=None,
                 strategy=OrderingStrategy.NONE_NOT_PARALLEL,
-                reasons=("not parallel: because",),
+                reasons=("not parallel: of two ways in",),
             ),
             Region(
                 region_id=RegionId("Sum"),
@@ -120,10 +120,11 @@ superstep 1
     Sum/ExtractOutputs
     B
 
-regions: what may run on many shards as if it ran on one
-  1. one shard
+regions: what may run on many shards and still give what one shard would, in its order
+(without that order every step runs on all 2 shards)
+  1. keeps its order on one shard only
        A
-     not parallel: because
+     because of two ways in
   2. parallel: split by k -> merge
      order: sequence numbers
        Sum
@@ -144,7 +145,13 @@ operators: what is known of each, and why
 
 
 def test_a_plan_reads_as_written_by_hand() -> None:
-    assert explain(plan()) == EXPECTED
+    assert explain(plan(), regions=True) == EXPECTED
+
+
+def test_regions_of_the_ordered_mode_are_told_only_if_asked_for() -> None:
+    assert explain(plan()) == EXPECTED.partition("\nregions:")[0]
+    assert "<title>" in svg(plan(), regions=True)
+    assert "one shard only" not in svg(plan())
 
 
 def test_parts_of_a_lifted_combine_belong_to_its_region() -> None:
@@ -153,7 +160,7 @@ def test_parts_of_a_lifted_combine_belong_to_its_region() -> None:
 
 
 def test_pictures_colour_parallel_regions_only() -> None:
-    drawn = svg(plan())
+    drawn = svg(plan(), regions=True)
     assert drawn.count(f'fill="{colour(2)}"') == 3
     assert drawn.count(f'fill="{colour(None)}"') == 2  # A and B
     assert colour(2) != colour(None) != colour(1)

@@ -10,7 +10,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
-from headrace.engine.batch import replay
+from headrace.engine.replay import replay
 from headrace.worker import findings
 from headrace.worker.findings import LOG_NUMBER, Findings
 from headrace.worker.frames import REPORT_CHANNEL

@@ -197,6 +197,7 @@ def _looking(result: Any, checkpoint: Path, events_id: str) -> Callable[[], Glan
             watermark=min(marks, default=None),
             epoch=standing.epoch, epoch_seconds=standing.epoch_seconds,
             state_bytes=standing.state_bytes, checkpoint_bytes=bytes_below(checkpoint),
+            steps=tuple(result.steps()),
         )
 
     return look

@@ -20,6 +20,7 @@ from headrace.lab.data.generator import Generator
 from headrace.lab.endpoints.names import Drain, Source
 from headrace.lab.endpoints.rows import Rows
 from headrace.lab.workload import Mode, Workload
+from headrace.terminal.steps import StepView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Glance:
     epoch_seconds: float | None = None  # of the last epoch
     state_bytes: int | None = None
     checkpoint_bytes: int | None = None
+    steps: tuple[StepView, ...] = ()
 
 
 #: Lets a run be looked at: takes the function that looks, and shows what it sees while the context

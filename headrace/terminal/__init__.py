@@ -1,0 +1,1 @@
+"""What a person sees while something runs: lines and tables, and nothing of what they are about."""

@@ -1,0 +1,60 @@
+"""A silent JVM, unless the user has a log of his own or something is said that is not known."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.gateway import (
+    LOG4J,
+    OPTIONS,
+    TOLD_ELSEWHERE,
+    _forward,
+    log_options,
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_log4j_is_given_a_file_that_lets_errors_through() -> None:
+    option, _, path = log_options({}).partition("=file:")
+    assert option == f"-D{LOG4J}"
+    text = Path(path).read_text()
+    assert "rootLogger.level = error" in text
+    for name in TOLD_ELSEWHERE:
+        assert f".name = {name}\n" in text
+
+
+def test_a_configuration_of_the_users_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert log_options({OPTIONS: f"-D{LOG4J}=mine.xml"}) == ""
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-D{LOG4J}=mine.xml")
+    assert log_options({}) == ""
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert log_options({}) != ""  # a folder alone says nothing of a log
+    (tmp_path / "log4j2.properties").write_text("")
+    assert log_options({}) == ""
+
+
+def through(*parts: bytes) -> None:
+    reads, writes = os.pipe()
+    thread = threading.Thread(target=_forward, args=(reads, "stderr"))
+    thread.start()
+    for part in parts:
+        os.write(writes, part)
+    os.close(writes)
+    thread.join(10)
+
+
+def test_lines_come_whole_and_the_jvms_own_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    through(b"WARNING: Using incub", b"ator modules: x\nfirst ", b"line\nlast\xff")
+    assert capsys.readouterr().err == "first line\nlast\\xff"
