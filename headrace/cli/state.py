@@ -21,7 +21,6 @@ from headrace.engine.checkpoints import (
     read_description,
     read_manifest,
 )
-from headrace.engine.decoding import told
 from headrace.engine.identity import Description
 from headrace.engine.manifests import LogRecord, Manifest
 from headrace.engine.spark_log import problems as log_problems
@@ -236,6 +235,8 @@ def _row_line(unit: str, name: bytes, value: bytes, description: Description | N
         if kind_of(name) in TIMED:
             words.append(iso(time_of(name)))
         words.append(f"place {place_of(name)}")
+        from headrace.engine.decoding import told  # brings Beam in: not for `--help`
+
         known = [s for s in description.stages if s.number == stage] if description else []
         if known and (decoded := told(known[0], name, value)):
             return "  ".join([*words, f"{len(name) + len(value)} B", decoded])
