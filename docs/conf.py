@@ -46,6 +46,8 @@ html_theme_options = {
 
 #: Pages of the site that are written elsewhere: name on the site -> file, from the root.
 BROUGHT_IN = {"index": "README.md", "changes": "CHANGELOG.md"}
+#: The four facts at the end of an operator's docstring, a line or two each.
+FACT = re.compile(r"(State|Order|Late|Shard): +(?=\S)")
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
 
 
@@ -79,6 +81,19 @@ def bring_in(app: Any, name: str, source: list[str]) -> None:
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 
+def list_facts(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Make a list of an operator's four facts, which would else run into one another."""
+    inside = False
+    for number, line in enumerate(lines):
+        if FACT.match(line):
+            lines[number] = FACT.sub(r"* **\1:** ", line, count=1)
+            inside = True
+        elif inside:
+            inside = bool(line)
+            lines[number] = f"  {line}" if line else line
+
+
 def setup(app: Any) -> None:
-    """Let Sphinx ask for the text."""
+    """Let Sphinx ask for texts."""
     app.connect("source-read", bring_in)
+    app.connect("autodoc-process-docstring", list_facts)

@@ -214,6 +214,11 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
 
     With `spark`, the given session is used and left as it is; without, the active session is used,
     or one is started on `--spark_master`.
+
+    Args:
+        spark: the session; not one of Spark Connect, which has no `SparkContext`.
+        drain: splittable DoFns leave out what they have not begun, as in a pipeline that is
+            drained. To drain a stream that runs, call its result's `drain`.
     """
 
     def __init__(self, spark: Any | None = None, *, drain: bool = False) -> None:
