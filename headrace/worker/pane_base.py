@@ -6,12 +6,18 @@ Groups live over many epochs: those that wait lie in the shard's store, never in
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from headrace.state.layout import Kind, head, time_of, under
 from headrace.state.store import Store
 from headrace.worker.grouping import Push
+
+#: Makes one of many values that belong together, as a combiner merges its accumulators; of none,
+#: the accumulator of nothing.
+Compact = Callable[[list[Any]], list[Any]]
 
 MIN_MICROS: int = MIN_TIMESTAMP.micros
 MAX_MICROS: int = MAX_TIMESTAMP.micros

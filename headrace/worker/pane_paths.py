@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.plan.slices import Slices
-from headrace.worker.pane_base import StreamGrouper
-from headrace.worker.panes import Compact, WindowTables
+from headrace.worker.pane_base import Compact, StreamGrouper
+from headrace.worker.panes import WindowTables
 from headrace.worker.sliced_panes import SlicedTables
 from headrace.worker.slices import Combination
 from headrace.worker.triggers import TriggeredGroups
@@ -32,13 +32,12 @@ def make_stream_grouper(
         windowed_coder: of the (key, value) pairs that arrive.
         windowing: Beam's windowing strategy.
         memory_bytes: what the elements of an epoch may take before they are packed.
-        compact: given where values are accumulators; keeps what waits small. Only the fast path
-            needs it; elsewhere the panes of accumulators are merged by who receives them.
+        compact: given where values are accumulators; keeps what waits small.
         slices: keep one partial per slice, not one per window.
         combination: with `slices`, how their values become those of windows.
     """
     if grouping_of(windowing) is Grouping.GENERAL or windowing.allowed_lateness != 0:
-        return TriggeredGroups(stage, windowed_coder, windowing)
+        return TriggeredGroups(stage, windowed_coder, windowing, compact)
     fast = (stage, windowed_coder, windowing, memory_bytes, compact)
     if slices is not None:
         return SlicedTables(slices, combination or Combination(), *fast)

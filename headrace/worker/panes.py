@@ -30,7 +30,14 @@ from headrace.worker.grouping import (
     make_grouper,
     taken,
 )
-from headrace.worker.pane_base import MAX_MICROS, MIN_MICROS, StreamGrouper, first_time, held_at
+from headrace.worker.pane_base import (
+    MAX_MICROS,
+    MIN_MICROS,
+    Compact,
+    StreamGrouper,
+    first_time,
+    held_at,
+)
 from headrace.worker.pane_values import ValueBytes
 from headrace.worker.primitives import ShardOf
 from headrace.worker.spill import HeldChunk, SpilledValues
@@ -40,8 +47,6 @@ from headrace.worker.windows import grouping_of
 #: one row is, the values of one epoch. Objects take some ten times as much.
 LAZY_BYTES = 8 << 20
 
-#: Makes fewer values of many that belong together, as a combiner merges its accumulators.
-Compact = Callable[[list[Any]], list[Any]]
 
 
 class _Waiting(NamedTuple):

@@ -16,8 +16,8 @@ from headrace.state import layout, mixed
 from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.grouping import Opaque, Push, in_batches, with_more
-from headrace.worker.pane_base import MAX_MICROS, first_time, held_at
-from headrace.worker.panes import Compact, WindowTables
+from headrace.worker.pane_base import MAX_MICROS, Compact, first_time, held_at
+from headrace.worker.panes import WindowTables
 from headrace.worker.slices import Combination, Composer, Table
 
 #: Rows of one slice before they are made one: each is read at every firing of its windows.

@@ -48,7 +48,7 @@ from headrace.worker.frames import (
     SuperTuple,
 )
 from headrace.worker.lateness import Lateness
-from headrace.worker.pane_base import StreamGrouper
+from headrace.worker.pane_base import Compact, StreamGrouper
 from headrace.worker.pane_paths import make_stream_grouper
 from headrace.worker.pending import PendingGraph, Side
 from headrace.worker.primitives import ShardOf
@@ -217,7 +217,7 @@ class StreamShard(ShardRun):
         return make_stream_grouper(
             run.number, self._coder(index), self._windowing(channel),
             self._task.settings.group_memory_bytes,
-            None if combine_fn is None else lambda found: [combine_fn.merge_accumulators(found)],
+            None if combine_fn is None else _compact(combine_fn),
             channel.slices, self._combination(index, combine_fn),
         )
 
@@ -598,3 +598,8 @@ def _executor() -> str:
 def _nobody_waits(window: bytes) -> bool:
     del window
     return False
+
+
+def _compact(combine_fn: Any) -> Compact:
+    merge, create = combine_fn.merge_accumulators, combine_fn.create_accumulator
+    return lambda found: [merge(found) if found else create()]

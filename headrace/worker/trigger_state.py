@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from headrace.state.layout import Kind, head
 from headrace.state.store import Store
-from headrace.worker.pane_base import MAX_MICROS
+from headrace.worker.pane_base import MAX_MICROS, Compact
 from headrace.worker.pane_values import ValueBytes
 
 #: Beam keeps the kinds of its state tags private; these are the tags' own.
@@ -90,8 +90,12 @@ class Shelf:
         values: ValueBytes,
         lateness: int,
         join: Callable[[int, int], int],
+        compact: Compact | None = None,
+        keeps_fired: bool = True,
     ) -> None:
         self.window_impl = window_coder.get_impl()
+        self.compact = compact  # given where values are accumulators: makes one of several
+        self.keeps_fired = keeps_fired  # what a pane has carried is asked for again
         self.join = join  # of two holds of one window
         self.values = values
         self.record_head = head(Kind.TRIGGER, stage)
@@ -325,24 +329,52 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
 
     def _values_of(self, ids: Sequence[int]) -> list[Any]:
         """Give the values of a pane; from now on they are no longer fresh."""
-        get, decode = self._shelf.store.get, self._shelf.values.decode
         found: list[Any] = []
         for ident in ids:
             cell = self._cells[ident]
-            at = len(found)
-            for number in range(cell.rows):
-                row = get(self._shelf.name_of_values(self.suffix, ident, number))
-                found += decode(row or b"")
-            found += cell.new
+            if self._shelf.compact is not None:
+                found += self._compacted(ident, cell, self._shelf.compact)
+            else:
+                values = self._stored(ident, cell) + cell.new
+                found += values
+                if cell.rows > _MANY_ROWS:
+                    self._drop_values(ident, cell)
+                    cell.new = values
             cell.fresh = False
-            if cell.rows > _MANY_ROWS:
-                self._drop_values(ident, cell)
-                cell.new = found[at:]
+        return found
+
+    def _compacted(self, ident: int, cell: Cell, compact: Compact) -> list[Any]:
+        """Give the accumulators of a cell as one, and keep its bytes if they are asked for again.
+
+        Who gets an accumulator may change it, so what is kept is never what is given.
+        """
+        values = self._stored(ident, cell) + cell.new
+        is_empty = not values
+        values = compact(values)
+        self._drop_values(ident, cell)
+        if self._shelf.keeps_fired and not is_empty:
+            self._put_row(ident, cell, values)
+        return values
+
+    def _stored(self, ident: int, cell: Cell) -> list[Any]:
+        get, decode = self._shelf.store.get, self._shelf.values.decode
+        found: list[Any] = []
+        for number in range(cell.rows):
+            found += decode(get(self._shelf.name_of_values(self.suffix, ident, number)) or b"")
         return found
 
     def _put_values(self, ident: int, cell: Cell) -> None:
+        """Write what came in this epoch: a row more, or one row anew where it can be merged."""
+        values, fresh = cell.new, cell.fresh
+        if self._shelf.compact is not None:
+            values = self._shelf.compact(self._stored(ident, cell) + values)
+            self._drop_values(ident, cell)
+        self._put_row(ident, cell, values)
+        cell.fresh = fresh
+
+    def _put_row(self, ident: int, cell: Cell, values: list[Any]) -> None:
         row = self._shelf.name_of_values(self.suffix, ident, cell.rows)
-        self._shelf.store.put(row, self._shelf.values.encode(cell.new))
+        self._shelf.store.put(row, self._shelf.values.encode(values))
         cell.rows += 1
         cell.new = []
 

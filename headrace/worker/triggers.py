@@ -8,11 +8,12 @@ touches the keys that got elements and those that are due, and no others.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import StateError
@@ -27,11 +28,25 @@ from headrace.worker.grouping import (
     TableGrouper,
     make_grouper,
 )
-from headrace.worker.pane_base import MAX_MICROS, MIN_MICROS, StreamGrouper, first_time, held_at
+from headrace.worker.pane_base import (
+    MAX_MICROS,
+    MIN_MICROS,
+    Compact,
+    StreamGrouper,
+    first_time,
+    held_at,
+)
 from headrace.worker.pane_values import ValueBytes
 from headrace.worker.primitives import ShardOf
 from headrace.worker.trigger_merge import Arrived, Found, merge
-from headrace.worker.trigger_state import NOWHERE, Indexed, Record, Shelf, end_of, spot
+from headrace.worker.trigger_state import (
+    NOWHERE,
+    Indexed,
+    Record,
+    Shelf,
+    end_of,
+    spot,
+)
 from headrace.worker.trigger_times import joined, output_time
 from headrace.worker.windows import grouping_of
 
@@ -41,9 +56,14 @@ _INDEXES = (Kind.TRIGGER_EVENT, Kind.TRIGGER_CLOCK, Kind.TRIGGER_HOLD)
 
 
 class TriggeredGroups(StreamGrouper):
-    """Any window, any trigger, any lateness."""
+    """Any window, any trigger, any lateness.
 
-    def __init__(self, stage: int, windowed_coder: Any, windowing: Any) -> None:
+    With `compact` (values are accumulators), a window of a key keeps one value between epochs.
+    """
+
+    def __init__(
+        self, stage: int, windowed_coder: Any, windowing: Any, compact: Compact | None = None
+    ) -> None:
         kv = windowed_coder.wrapped_value_coder
         self._stage = stage
         self._key_impl = kv.key_coder().get_impl()
@@ -56,6 +76,12 @@ class TriggeredGroups(StreamGrouper):
             msg = f"no way to take the elements of {windowing}"
             raise TypeError(msg)
         self._intake = intake
+        value_impl = kv.value_coder().get_impl()
+        self._copy: Callable[[Any], Any] | None = (
+            None
+            if compact is None or isinstance(windowing.windowfn, FixedWindows | GlobalWindows)
+            else lambda value: value_impl.decode(value_impl.encode(value))
+        )
         self._clock = _Clock()
         self._driver = trigger.create_trigger_driver(windowing, False, clock=self._clock)
         # The driver's own merging wraps the state at every call, at a cost that outweighs the
@@ -69,6 +95,8 @@ class TriggeredGroups(StreamGrouper):
             ValueBytes(kv.value_coder()),
             self._lateness,
             joined(windowing),
+            compact,
+            windowing.accumulation_mode != trigger.AccumulationMode.DISCARDING,
         )
         self._heads = [layout.head(kind, stage) for kind in _INDEXES]
         self._records: dict[bytes, Record] = {}
@@ -138,6 +166,7 @@ class TriggeredGroups(StreamGrouper):
         for encoded_key, elements in self._intake.take().items():
             found: Found = {}
             for element in elements:
+                value = element.value
                 for window in element.windows:
                     if end_of(window) < limit:
                         self.dropped += 1
@@ -146,8 +175,10 @@ class TriggeredGroups(StreamGrouper):
                     of_window = found.get(place)
                     if of_window is None:
                         of_window = found[place] = Arrived(window, [], [])
-                    of_window.values.append(element.value)
+                    of_window.values.append(value)
                     of_window.times.append(element.timestamp_micros)
+                    if self._copy is not None and len(element.windows) > 1:
+                        value = self._copy(value)  # for the next window: merging may change it
             if found:
                 self._take_key(encoded_key, self._key_impl.decode(encoded_key), found)
 
@@ -161,6 +192,8 @@ class TriggeredGroups(StreamGrouper):
             for found, values in table.items():
                 key = intake.real_key(found)
                 record = self._record(intake.key_bytes(found), key, window)
+                if self._copy is not None:  # other windows hold the same objects
+                    values = [self._copy(value) for value in values]
                 # Elements come so only where the pane's time is the window's end.
                 self._take_window(record, key, Arrived(window, values, []))
 

@@ -90,8 +90,10 @@ class Stream:
         rebuild: bool = True,
         slices: Any = None,
         combination: Any = None,
+        on_push: Any = list,
     ) -> None:
         self.windowing = windowing
+        self.on_push = on_push  # what is kept of the groups that are handed on, when they are
         self.general = general
         self.memory_bytes = memory_bytes
         self.compact = compact
@@ -108,7 +110,7 @@ class Stream:
 
     def build(self) -> StreamGrouper:
         if self.general:
-            return TriggeredGroups(STAGE, self.coder, self.windowing)
+            return TriggeredGroups(STAGE, self.coder, self.windowing, self.compact)
         return make_stream_grouper(
             STAGE, self.coder, self.windowing, self.memory_bytes, self.compact,
             self.slices, self.combination,
@@ -136,7 +138,9 @@ class Stream:
         self.grouper.attach(self.store, self.watermark, now)
         for row in rows:
             self.grouper.add(row.kind, row.elements, row.payload)
-        self.grouper.advance(watermark, now, lambda v, meta: pushed.extend(elements(v, meta)))
+        self.grouper.advance(
+            watermark, now, lambda v, meta: pushed.extend(elements(self.on_push(v), meta))
+        )
         self.hold, self.wakeup = self.grouper.hold(), self.grouper.next_wakeup()
         self.grouper.flush()
         self.dropped += self.grouper.dropped

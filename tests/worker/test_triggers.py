@@ -129,6 +129,71 @@ def test_sessions_of_one_key_that_grow_and_meet_are_those_of_beams_driver(
     check_against_beam(windowing, [([("k", i, t)], w, 1) for i, (t, w) in enumerate(arrivals)])
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(FNS), st.sampled_from(TRIGGERS), st.sampled_from(MODES),
+    st.sampled_from(COMBINERS), st.sampled_from([0, 7]), EPOCHS,
+)  # fmt: skip
+def test_panes_of_accumulators_hold_the_elements_that_beams_driver_gives(
+    fn: Any, when: Any, mode: Any, combiner: Any, lateness: int, epochs: list[Any]
+) -> None:
+    """An accumulator is the list of what it was made from, and merging changes the first one.
+
+    So does who gets a pane, as a CombineFn may: what is kept must be none of what is given.
+    """
+    windowing = core.Windowing(fn, when, mode, combiner, lateness)
+
+    def merge(accumulators: list[list[Any]]) -> list[list[Any]]:
+        first, *others = accumulators or [[]]
+        for other in others:
+            first += other
+        return [first]
+
+    def taken(groups: list[Any]) -> list[Any]:
+        copies = [(key, [v for values in found for v in values]) for key, found in groups]
+        for _, found in groups:
+            for values in found:
+                values += ["spoilt"] * 3
+        return copies
+
+    stream = Stream(windowing, general=True, compact=merge, on_push=taken)
+    naive = Naive(windowing)
+    now = 0
+    for data, seconds, later in [*epochs, ([], MAX // SECOND, 0)]:
+        now += later * SECOND
+        moments = [(k, v, t * SECOND) for k, v, t in data]
+        lists = events(windowing, [(k, [v], t) for k, v, t in moments])
+        watermark = MAX if seconds == MAX // SECOND else seconds * SECOND
+        ours = stream.epoch(lists, watermark, now)
+        theirs = naive.epoch(events(windowing, moments), watermark, now)
+        assert Counter(map(pane, ours)) == Counter(map(pane, theirs))
+    assert stream.store.rows == {}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "early", [trigger.AfterCount(70), trigger.AfterProcessingTime(1)], ids=["count", "clock"]
+)
+def test_a_combine_with_early_firings_keeps_one_accumulator_and_no_elements(
+    mode: Any, early: Any
+) -> None:
+    """10,000 elements of one key in 100 epochs: all of them were kept, some 60 KB."""
+    when = trigger.AfterWatermark(early=trigger.Repeatedly(early))
+    windowing = core.Windowing(window.FixedWindows(1_000), when, mode, None, 60)
+    stream = Stream(windowing, general=True, compact=lambda found: [sum(found)])
+    most, sums = 0, []
+    for epoch in range(100):
+        found = events(windowing, [("k", n, 5 * SECOND) for n in range(100)])
+        panes = stream.epoch(found, SECOND, now=2 * epoch * SECOND, batch=100)
+        sums += [sum(element.value[1]) for element in panes]
+        most = max(most, sum(len(name) + len(row) for name, row in stream.store.rows.items()))
+    sums += [sum(e.value[1]) for e in stream.epoch([], 1_000 * SECOND)]
+    whole = 100 * sum(range(100))
+    assert len(sums) > 10
+    assert (sums[-1] if mode == AccumulationMode.ACCUMULATING else sum(sums)) == whole
+    assert most < 600  # bytes, with the names of the rows
+
+
 def check_against_beam(windowing: core.Windowing, epochs: list[Any]) -> None:
     stream, naive = Stream(windowing, general=True), Naive(windowing)
     holding = Naive(windowing, holds_behind=False)
