@@ -24,7 +24,7 @@ from apache_beam.utils.windowed_value import PaneInfoTiming
 
 CATEGORIES = ("art", "books", "clocks", "dishes")
 CURRENCIES = ("CHF", "EUR", "GBP", "USD")
-START = 1_800_000_000  # a full minute
+START = 1_700_000_040  # a full minute
 MINUTE = 60
 SPAN = 5 * MINUTE
 AUCTIONS = 300

@@ -155,9 +155,8 @@ def run_stream(spark: Any, bids: int, seconds: float, rest: list[str], console: 
         }
         timings = Counter(row[3] for row in found["volume"])
         console.print(
-            f"read by Structured Streaming, run in {result.standing.epoch + 1} epochs of "
-            f"{len(result.plan.supersteps)} supersteps on {result.plan.shards} shards, "
-            f"drained: {took:.1f} s"
+            f"read by Structured Streaming, in {result.standing.epoch + 1} epochs of "
+            f"{len(result.plan.supersteps)} supersteps on {result.plan.shards} shards: {took:.1f} s"
         )
         console.print(f"  up to {most['waiting']:,} bids waited for the rates of their minute")
         console.print(f"  up to {most['state']:,} rows of state, in the checkpoint at every epoch")
@@ -291,8 +290,8 @@ def main(argv: list[str] | None = None) -> int:
     console = Console()
     bids = known.events or 40_000
     console.print(
-        f"[bold]headrace demo[/]: {bids:,} bids, out of order, in five minutes of event time; "
-        f"the market plays them in {known.seconds:g} s"
+        f"[bold]headrace demo[/]: {bids:,} bids of five minutes, out of order, in "
+        f"{known.seconds:g} s"
     )
     console.print("starting Spark inside this process ...")
     spark = session("local[*]")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engine.leftovers import remove_own_folders
-from headrace.engine.signals import ToldToEndError, said_of, say_end
+from headrace.engine.signals import ToldToEndError, said_of, say_end, told_to_end
 from headrace.errors import OptionError
 from headrace.lab.catalog import CATALOG, Catalog
 from headrace.lab.endpoints.names import DrainKind, SourceKind, read_drain, read_source
@@ -93,7 +93,8 @@ def run(arguments: argparse.Namespace, catalog: Catalog | None = None) -> int:
             watching, workload.full_name, request.generator, request.pace, known.progress
         )
         try:
-            return _run(dataclasses.replace(request, watch=look), system, known)
+            with told_to_end():
+                return _run(dataclasses.replace(request, watch=look), system, known)
         except (KeyboardInterrupt, ToldToEndError) as told:
             say_end(told, _kept(said_of(told), known), remove_own_folders)
             raise

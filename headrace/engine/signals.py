@@ -34,9 +34,10 @@ class ToldToEndError(BaseException):
 
 
 class _Depth:
-    """How many blocks of `told_to_end` the main thread is in."""
+    """How many blocks of `told_to_end` the main thread is in, and what was raised in them."""
 
     now = 0
+    told: BaseException | None = None
 
 
 @contextmanager
@@ -50,10 +51,9 @@ def told_to_end() -> Iterator[None]:
         yield  # only the main thread is told of signals
         return
     before = {
-        number: signal.getsignal(number) for number in ENDING
-        if signal.getsignal(number) is signal.SIG_DFL
+        number: handler for number in (*ENDING, signal.SIGINT)
+        if _is_default(handler := signal.getsignal(number))
     }  # fmt: skip
-    interrupt = signal.getsignal(signal.SIGINT)
 
     def put_back() -> None:
         for number, handler in before.items():
@@ -63,24 +63,29 @@ def told_to_end() -> Iterator[None]:
     def raise_it(number: int, frame: FrameType | None) -> None:
         del frame
         put_back()
-        raise ToldToEndError(number)
+        _Depth.told = KeyboardInterrupt() if number == signal.SIGINT else ToldToEndError(number)
+        raise _Depth.told
 
+    if not _Depth.now:
+        _Depth.told = None
     try:
         _Depth.now += 1
         for number in before:
             signal.signal(number, raise_it)
-        if _is_sparks(interrupt):
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
+    except Exception:
+        if _Depth.told is not None:  # code that catches everything has made something else of it
+            raise _Depth.told from None
+        raise
     finally:
         _Depth.now -= 1
         put_back()
-        if _is_sparks(interrupt):
-            signal.signal(signal.SIGINT, interrupt)
 
 
-def _is_sparks(handler: Any) -> bool:
-    return str(getattr(handler, "__module__", "")).startswith("pyspark.")
+def _is_default(handler: Any) -> bool:
+    """Whether nobody but Python or Spark has set a handler."""
+    spark = str(getattr(handler, "__module__", "")).startswith("pyspark.")
+    return spark or handler in (signal.SIG_DFL, signal.default_int_handler)
 
 
 def name_of(told: BaseException) -> str:

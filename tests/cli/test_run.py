@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +134,48 @@ def test_the_options_of_the_projects_workloads_can_be_shown(suite: str) -> None:
 def test_a_run_that_would_never_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "toy", "counts", "--events", "0", *DIRECT]) == 1
     assert "--events 0 would never end" in capsys.readouterr().err
+
+
+#: A run in whose middle a signal comes; what it made is told first.
+TOLD = """
+import os, sys, tempfile, time
+from headrace.cli import run
+from headrace.cli.main import main
+
+def wait(*arguments):
+    names = os.listdir(tempfile.gettempdir())
+    print(len([name for name in names if name.startswith("headrace-run-")]), flush=True)
+    os.kill(os.getpid(), int(sys.argv[1]))
+    time.sleep(20)
+
+run._run = wait
+sys.exit(main(["run", "nexmark", "q1", *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "options", "told"),
+    [
+        (signal.SIGTERM, [], "SIGTERM: stopped; a batch keeps no state, start it again"),
+        (
+            signal.SIGINT, ["--streaming"],
+            "interrupted: stopped; without --checkpoint nothing is kept",
+        ),
+        (
+            signal.SIGTERM, ["--streaming", "--checkpoint", "kept"],
+            "SIGTERM: stopped; the same command with --checkpoint kept goes on",
+        ),
+    ],
+)
+def test_a_run_that_is_told_to_end_says_so_in_one_line_and_leaves_no_folder(
+    tmp_path: Path, number: int, options: list[str], told: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TOLD, str(int(number)), *options], cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.getcwd()},
+        capture_output=True, text=True, check=False, timeout=60,
+    )
+    assert done.stderr == f"headrace: {told}\n"
+    assert done.stdout == ("0\n" if "--checkpoint" in options else "1\n")
+    assert done.returncode == (130 if number == signal.SIGINT else -number)
+    assert list(tmp_path.glob("headrace-run-*")) == []

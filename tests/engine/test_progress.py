@@ -1,16 +1,14 @@
-"""Progress counts this run's tasks only, and never outlives the run."""
+"""Progress counts what is this run's alone, and guesses the rest no sooner than it can."""
 
 from __future__ import annotations
 
-import threading
-import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from headrace.engine import progress
-from headrace.engine.progress import tasks_done, watching
+from headrace.engine.listening import TaskCount
+from headrace.engine.progress import looking, rest_seconds, tasks_done, view
 
 PLAN: Any = SimpleNamespace(name="demo", shards=4, supersteps=(1, 2, 3))
 
@@ -55,35 +53,45 @@ def test_tasks_that_were_run_twice_do_not_exceed_the_whole() -> None:
     assert tasks_done(place({"mine": {1: [40]}}), "mine", PLAN) == (12, 12)
 
 
-@pytest.mark.parametrize("style", ["off", "plain", "rich", "auto"])
-def test_a_short_run_shows_nothing_and_leaves_no_thread(
-    style: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    start = time.monotonic()
-    with watching(place({}), "mine", PLAN, style):
-        watchers = [t for t in threading.enumerate() if t.name == "headrace-progress"]
-        assert len(watchers) == (0 if style == "off" else 1)
-    assert [t for t in threading.enumerate() if t.name == "headrace-progress"] == []
-    assert time.monotonic() - start < progress.QUIET_SECONDS
-    assert capsys.readouterr().err == ""
+def test_before_the_first_task_the_workers_are_starting() -> None:
+    found = looking(place({}), "mine", PLAN)(7.0)
+    assert found.parts == ("starting workers", "7 s")
+    assert found.rows == ()
 
 
-@pytest.mark.parametrize("style", ["plain", "rich"])
-def test_a_longer_run_says_its_name_and_how_many_tasks_are_done(
-    style: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.01)
-    monkeypatch.setattr(progress, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
-    with watching(place({"mine": {1: [4, 3]}}), "mine", PLAN, style):
-        time.sleep(0.3)
-    shown = capsys.readouterr().err
-    assert "demo" in shown
-    assert "7/12" in shown
+def counts(*pairs: tuple[int, int, bool]) -> dict[tuple[int, int], TaskCount]:
+    """Tasks of superstep 0, then 1, on the two shards of SMALL."""
+    return {
+        divmod(n, 2): TaskCount(taken=taken, given=given, done=done)
+        for n, (taken, given, done) in enumerate(pairs)
+    }
 
 
-def test_a_failing_run_ends_its_watcher() -> None:
-    message = "boom"
-    with pytest.raises(ValueError, match="boom"), watching(place({}), "g", PLAN, "plain"):
-        raise ValueError(message)
-    assert [t for t in threading.enumerate() if t.name == "headrace-progress"] == []
+SMALL: Any = SimpleNamespace(
+    name="demo", shards=2,
+    supersteps=tuple(
+        SimpleNamespace(stages=(SimpleNamespace(operators=operators),))
+        for operators in (("Read/Split", "Read/Map"), ("Sum/Merge", "Write/Open"))
+    ),
+)
+
+
+def test_a_batch_says_its_tasks_elements_rate_and_rest() -> None:
+    told = counts((0, 600, True), (0, 400, True), (250, 0, False))
+    found = view(SMALL, 2, 4, told, {"0": 0.0, "1": 50.0}, 20.0, 12.0)
+    assert found.parts == ("2/4 tasks", "1250 elements", "50/s", "20 s", "about 12 s left")
+    read, rest = found.rows
+    assert read == ("Read", "", "1000", "", "2/2")
+    assert rest == ("Sum, Write", "250", "0", "50/s", "0/2")
+
+
+def test_the_rest_is_estimated_from_what_the_tasks_have_taken() -> None:
+    """Two of four tasks are done, a third has taken half of its 500: 5/8 in 10 s leave 6 s."""
+    told = counts((0, 600, True), (0, 400, True), (250, 0, False))
+    assert rest_seconds(SMALL, 2, 4, told, 10.0) == pytest.approx(6.0)
+
+
+def test_the_rest_is_not_guessed_at_the_beginning() -> None:
+    assert rest_seconds(SMALL, 0, 4, {}, 10.0) is None
+    assert rest_seconds(SMALL, 2, 4, {}, 1.0) is None
+    assert rest_seconds(SMALL, 2, 4, {}, 10.0) == pytest.approx(10.0)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import time
-
 import pytest
 
-from headrace.lab import progress
-from headrace.lab.progress import Speed, lag_seconds, line, showing
+from headrace.lab.progress import Speed, lag_seconds, view
 from headrace.lab.systems.system import Glance
+from headrace.terminal.view import line
 from tests.lab import toy
 
 TOY = toy.ToyGenerator(toy.ToySettings(events=2_000, rate=10))
@@ -20,15 +17,21 @@ def test_a_line_says_what_is_known() -> None:
         events=1_500, watermark=toy.START + 149 * toy.SECOND, epoch=3, epoch_seconds=0.25,
         state_bytes=12_000, checkpoint_bytes=3_400_000,
     )
-    assert line("toy counts", TOY, glance, seconds=7.2, rate=1234.5, pace=False) == (
+    assert line(view("toy counts", TOY, glance, seconds=7.2, rate=1234.5, pace=False)) == (
         "headrace: toy counts: 1,500 of 2,000 events; 1,234 events/s; watermark lag 1.0 s; "
         "epoch 3: 250 ms; state 12 KB; checkpoint 3.4 MB; 7 s"
     )
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    told = line("toy counts", TOY, Glance(rows=7), seconds=3, rate=None, pace=False)
+    told = line(view("toy counts", TOY, Glance(rows=7), seconds=3, rate=None, pace=False))
     assert told == "headrace: toy counts: 7 rows; 3 s"
+
+
+def test_before_the_first_epoch_there_are_no_figures() -> None:
+    glance = Glance(events=0, epoch=-1, epoch_seconds=0.0, state_bytes=0)
+    told = view("toy counts", TOY, glance, seconds=3, rate=0.0, pace=False)
+    assert told.parts == ("starting workers for the first epoch", "3 s")
 
 
 def test_in_a_paced_run_events_that_are_due_count_as_arrived() -> None:
@@ -56,27 +59,3 @@ def test_speed_is_that_of_the_last_looks() -> None:
     for second in range(4, 40):
         last = speed.at(float(second), 400 + 7 * (second - 3))
     assert last == pytest.approx(7.0)
-
-
-def test_nothing_is_shown_of_what_is_short_and_lines_of_what_is_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shown = io.StringIO()
-    monkeypatch.setattr("sys.stderr", shown)
-    with showing(lambda seconds: "working", "plain"):
-        pass
-    assert shown.getvalue() == ""
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
-    with showing(lambda seconds: "working", "plain"):
-        while not shown.getvalue():
-            time.sleep(0.01)
-    assert shown.getvalue() == "working\n"
-
-
-def test_nothing_is_shown_if_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = io.StringIO()
-    monkeypatch.setattr("sys.stderr", shown)
-    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
-    with showing(lambda seconds: "working", "off"):
-        time.sleep(0.05)
-    assert shown.getvalue() == ""
