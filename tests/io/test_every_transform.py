@@ -91,8 +91,8 @@ CASES: dict[str, Case] = {
     "FlatMapTuple": lambda i: i.pairs | beam.FlatMapTuple(lambda k, v: [k] * (v % 3)),
     "MapTuple": lambda i: i.pairs | beam.MapTuple(lambda k, v: f"{k}{v}"),
     "Filter": lambda i: i.numbers | beam.Filter(lambda x: x % 2),
-    "with_exception_handling": lambda i: (
-        i.numbers | beam.Map(fail_on_three).with_exception_handling())[0],
+    "with_exception_handling": lambda i: next(iter(
+        i.numbers | beam.Map(fail_on_three).with_exception_handling())),
     "CombineGlobally": lambda i: i.numbers | beam.CombineGlobally(Twice()),
     "CombineGlobally with fanout": lambda i: i.numbers | beam.CombineGlobally(sum).with_fanout(3),
     "CombinePerKey": lambda i: i.pairs | beam.CombinePerKey(Twice()),
@@ -161,8 +161,7 @@ CASES: dict[str, Case] = {
     "PeriodicSequence": lambda i: i.p | beam.Create([(1.0, 5.0, 1.0)]) | PeriodicSequence()
         | beam.Map(float),
     "dataframe": lambda i: convert.to_pcollection(
-        convert.to_dataframe(i.sales).groupby("city").price.sum(), include_indexes=True)
-        | beam.Map(tuple),
+        convert.to_dataframe(i.sales).groupby("city").price.sum()) | beam.Map(int),
     "ReadFromText": lambda i: i.p | beam.io.ReadFromText(f"{i.folder}/lines.txt"),
     "ReadAllFromText": lambda i: i.p | beam.Create([f"{i.folder}/lines.txt"])
         | beam.io.ReadAllFromText(),
@@ -181,6 +180,10 @@ CASES: dict[str, Case] = {
     "MatchAll": lambda i: i.p | beam.Create([f"{i.folder}/*.parquet"]) | fileio.MatchAll()
         | beam.Map(lambda m: m.size_in_bytes),
 }  # fmt: skip
+
+
+#: What Beam's local runner cannot run itself (it reads a sharded key as another one), by hand.
+BY_HAND = {"GroupIntoBatches sharded": Counter(map(repr, range(20)))}
 
 
 class Applied(beam.PTransform):  # type: ignore[misc]
@@ -218,13 +221,15 @@ def test_a_transform_of_beams_can_be_planned(folder: str, name: str, streaming: 
     assert plan.supersteps
 
 
-def ran(runner: Any, options: list[str], folder: str, at: Path) -> dict[str, Counter[str]]:
+def ran(
+    runner: Any, options: list[str], folder: str, at: Path, cases: dict[str, Case]
+) -> dict[str, Counter[str]]:
     with warnings.catch_warnings(), beam.Pipeline(runner, PipelineOptions(options)) as p:
         inputs = inputs_of(p, folder)
-        for name, case in CASES.items():
+        for name, case in cases.items():
             made = p | name >> Applied(case, inputs)
             made | f"jot {name}" >> jot(at / name)
-    return {name: Counter(map(repr, jotted(at / name))) for name in CASES}
+    return {name: Counter(map(repr, jotted(at / name))) for name in cases}
 
 
 @pytest.mark.spark
@@ -234,7 +239,8 @@ def test_every_transform_makes_what_it_makes_on_beams_local_runner(
     local, ours = tmp_path / "local", tmp_path / "ours"
     local.mkdir()
     ours.mkdir()
-    expected = ran(FnApiRunner(), [], folder, local)
+    there = {name: case for name, case in CASES.items() if name not in BY_HAND}
+    expected = {**ran(FnApiRunner(), [], folder, local, there), **BY_HAND}
     assert all(expected.values())  # none of them compares nothing
-    found = ran(SparkRunner(spark), ["--shards=2", "--progress=off"], folder, ours)
+    found = ran(SparkRunner(spark), ["--shards=2", "--progress=off"], folder, ours, CASES)
     assert {n: c for n, c in found.items() if c != expected[n]} == {}
