@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
 import apache_beam as beam
 import pytest
+from apache_beam.coders import RowCoder
+from apache_beam.runners.pipeline_context import PipelineContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.compiler.graph import Graph
-from headrace.compiler.ingest import ingest
+from headrace.compiler.ingest import CoderPrints, ingest
 from tests.compiler import snippets
 
 
@@ -99,3 +106,49 @@ def test_producers_come_before_readers_in_any_pipeline(steps) -> None:
     place = {n.operator_id: i for i, n in enumerate(graph.nodes)}
     for producer, _, reader in graph.edges():
         assert place[producer] < place[reader]
+
+
+_ID = re.compile(rb"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def print_of_rows(kind: type) -> tuple[str, str]:
+    """The print of the coder that Beam takes for a class, here and as another process makes it."""
+    context = PipelineContext()
+    known = context.coders.get_id(RowCoder.from_type_hint(kind, None))
+    components = context.to_runner_api()
+    here = CoderPrints(components).whole(known)
+    spec = components.coders[known].spec
+    spec.payload, changed = _ID.subn(lambda _: str(uuid.uuid4()).encode(), spec.payload)
+    assert changed > 0
+    return here, CoderPrints(components).whole(known)
+
+
+class Inner(NamedTuple):
+    """A row within a row."""
+
+    size: int
+
+
+class Outer(NamedTuple):
+    """A row with rows at every depth."""
+
+    name: str
+    one: Inner
+    many: Sequence[Inner]
+    named: Mapping[str, Inner]
+
+
+class Longer(NamedTuple):
+    """The same but for a field."""
+
+    name: str
+    one: Inner
+    many: Sequence[Inner]
+    named: Mapping[str, Inner]
+    more: int
+
+
+def test_the_ids_that_beam_draws_for_schemas_are_no_part_of_a_print() -> None:
+    here, there = print_of_rows(Outer)
+    assert here == there
+    assert here != print_of_rows(Longer)[0]
