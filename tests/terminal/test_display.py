@@ -107,6 +107,7 @@ logging.basicConfig()  # holds the stream that was there before the display
 def look(seconds):
     return View(title="headrace: loud", parts=("working", "x" * 300))
 with showing(look, "auto", quiet=0.0):
+    time.sleep(0.5)  # the display begins in a thread: a print that is half done then may be cut
     for number in range(30):
         logging.warning("logged %d", number)
         print("printed", number)

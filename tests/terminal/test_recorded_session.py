@@ -48,7 +48,8 @@ class Parse(beam.DoFn):
 
 spark = start_session("local[2]")
 frame = spark.readStream.format("rate").option("rowsPerSecond", 20).load()
-with beam.Pipeline(options=PipelineOptions(["--shards=1"] + sys.argv[1:])) as p:
+options = PipelineOptions(["--shards=1", *sys.argv[1:]])
+with beam.Pipeline(options=options) as p:
     (
         p
         | "Rows" >> ReadFromSpark(frame, timestamp="timestamp")
