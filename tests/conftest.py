@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.s3 import s3  # noqa: F401 (fixtures, for every test that asks for them)
-from tests.spark_session import spark  # noqa: F401
+from tests.spark_session import forget_connection, spark  # noqa: F401
 
 # Spark starts its workers with the `python3` of PATH unless told otherwise, and that one may have
 # another version and no Beam.
@@ -35,9 +35,23 @@ def _log_level() -> Iterator[None]:
     root.setLevel(before)
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep a test that was cut off in a call to the JVM from taking later ones down with it."""
+    if report.failed:
+        forget_connection()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Turn every gap marker into the skip or the strict expected failure it stands for."""
+    """Turn every gap marker into the skip or the strict expected failure it stands for.
+
+    Time limits are there for tests that hang: where processes share the cores, all take longer.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     for item in items:
+        limit = item.get_closest_marker("timeout")
+        if limit is not None and processes > 1:
+            longer = pytest.mark.timeout(limit.args[0] * processes, **limit.kwargs)
+            item.add_marker(longer, append=False)
         for name, runs in GAPS.items():
             marker = item.get_closest_marker(name)
             if marker is None:

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from headrace.engine.session import start_session
 
@@ -20,3 +21,19 @@ def shared_session() -> Any:
 def spark() -> Any:
     """The shared session."""
     return shared_session()
+
+
+def forget_connection() -> None:
+    """Let this thread speak to the JVM by a new connection.
+
+    A time limit that strikes inside a call leaves its answer unread, and every later call would get
+    the answer of the one before.
+    """
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    client = gateway._gateway_client
+    connection = client.get_thread_connection()
+    if connection is not None:
+        connection.close()
+        client.thread_connection.connection = None

@@ -48,7 +48,6 @@ from headrace.worker.windows import grouping_of
 LAZY_BYTES = 8 << 20
 
 
-
 class _Waiting(NamedTuple):
     """What lies in the store for one key of one window."""
 
