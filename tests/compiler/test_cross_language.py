@@ -15,7 +15,7 @@ from apache_beam.transforms.external import (
 from apache_beam.transforms.sql import SqlTransform
 from apache_beam.utils import subprocess_server
 
-# Not Beam's JDBC: its import changes what Beam takes dates for, in the whole process.
+# Not Beam's JDBC: making such a transform changes what Beam takes dates for, in the whole process.
 import headrace
 from headrace.compiler.cross_language import refuse_java
 from headrace.errors import UnsupportedTransformError
