@@ -33,8 +33,8 @@ from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.runner import HeadraceOptions
 from headrace.worker.entry import BATCH_BYTES, BATCH_ROWS, SuperstepTask, run_superstep
-from headrace.worker.frames import REPORT_CHANNEL, SuperTuple, from_batch, to_batch
-from headrace.worker.shard import ShardRun
+from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, SuperTuple, from_batch, to_batch
+from headrace.worker.task.shard import ShardRun
 
 
 class Thread(Enum):

@@ -58,7 +58,7 @@ def without_spark() -> Any:
     """Headrace's compiler and worker in this process: parts what is ours from what is distance."""
     from benchmarks.inline import InlineRunner
     from headrace.engine.failures import translate
-    from headrace.worker.failures import TaskFailure
+    from headrace.worker.task.failures import TaskFailure
 
     class Inline(InlineRunner):
         """As the driver does: what the user's code raised is raised again."""

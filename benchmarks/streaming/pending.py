@@ -25,9 +25,9 @@ from benchmarks.streaming.figures import Bar, Line, Outcome
 from headrace.state.chain import Chain
 from headrace.state.files import Files
 from headrace.state.lmdb_store import forget_local, open_unit
-from headrace.worker.batches import Columns
-from headrace.worker.pending import PendingGraph, Side
-from headrace.worker.views import StoredSide
+from headrace.worker.batched.batches import Columns
+from headrace.worker.sideinputs.pending_graph import PendingGraph, Side
+from headrace.worker.sideinputs.views import StoredSide
 
 SIZES = (100_000, 300_000, 1_000_000)
 WINDOWS = 1_000

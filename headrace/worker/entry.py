@@ -17,30 +17,28 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
 
 from headrace.errors import TransportError
 from headrace.plan.settings import Settings
-from headrace.plan.supersteps import Channel, Superstep
-from headrace.worker.columns import decode
-from headrace.worker.epoch import Epoch, ShardReport
-from headrace.worker.failures import MARK, report_failure
-from headrace.worker.fence import enter
-from headrace.worker.findings import LOG_NUMBER
-from headrace.worker.frames import (
+from headrace.worker.exchange.columns import decode
+from headrace.worker.exchange.super_tuples import (
     REPORT_CHANNEL,
     SPARK_SCHEMA,
     SuperTuple,
     from_batch,
     to_batch,
 )
-from headrace.worker.main_session import load_main_session
-from headrace.worker.shard import ShardRun
-from headrace.worker.stream_shard import SHARD_NUMBER, StreamShard
-from headrace.worker.telling import Counted, teller
+from headrace.worker.protocol import Epoch, ShardReport, SuperstepTask
+from headrace.worker.task.failures import MARK, report_failure
+from headrace.worker.task.fence import enter
+from headrace.worker.task.live_channel import Counted, teller
+from headrace.worker.task.logs import LOG_NUMBER
+from headrace.worker.task.main_session import load_main_session
+from headrace.worker.task.shard import ShardRun
+from headrace.worker.task.stream_shard import SHARD_NUMBER, StreamShard
 
 #: The engine enters this room by this door alone; what it needs from further in is handed out here.
 __all__ = [
@@ -69,24 +67,6 @@ MAX_ROW_BYTES = (1 << 31) - (1 << 20)
 #: Beam's operations call one another, a few frames for each step of a fused chain.
 DEEP_RECURSION = 100_000
 DEEP_STACK_BYTES = 512 << 20  # address space; memory only where it is used
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuperstepTask:
-    """Everything a task must know."""
-
-    superstep: Superstep
-    depths: tuple[int, ...]  # for each channel, the superstep that reads it
-    channels: tuple[Channel, ...]
-    components: bytes
-    shards: int
-    settings: Settings
-    stage_numbers: tuple[int, ...]  # for each stage of the superstep, its place in the plan
-    schemas: tuple[tuple[int, bytes], ...] = ()  # for each output channel, its Arrow schema
-    direct: tuple[int, ...] = ()  # the output channels that the workers write as files themselves
-    source: int | None = None  # the channel that a DataFrame feeds; None: super tuples come in
-    roots: tuple[tuple[int, ...], ...] = ()  # for each channel, the sources that feed it directly
-    pulses: tuple[int, ...] = ()  # for each channel, the pulses that a reader waits for
 
 
 class Stopped(BaseException):

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.engine.failures import translate
 from headrace.errors import HeadraceError, PackagingError, WorkerLostError
-from headrace.worker.failures import MAX_CHARACTERS, report_failure
+from headrace.worker.task.failures import MAX_CHARACTERS, report_failure
 from tests.bad_input.harness import (
     Build,
     assert_session_still_works,

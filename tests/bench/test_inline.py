@@ -19,7 +19,7 @@ from benchmarks.systems import answer_of
 from headrace.errors import PlanError, TransportError
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind
-from headrace.worker.frames import PayloadKind, Rank, SuperTuple
+from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 
 
 def run(build: Any, thread: Thread, shards: int = 2, profiler: Any = None) -> Any:

@@ -110,4 +110,4 @@ def test_with_debug_all_frames_are_told(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "mine.py"
     path.write_text(SCRIPT)
     assert main(["run", str(path), "0", "--shards=1", "--progress=off", "--debug"]) == 1
-    assert "headrace/worker/lanes.py" in capsys.readouterr().err
+    assert "headrace/worker/batched/chains.py" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.engine.failures import RemoteTraceback, class_of, translate
 from headrace.errors import DiskFullError, WorkerLostError
-from headrace.worker.failures import MAX_CHARACTERS, report_failure
+from headrace.worker.task.failures import MAX_CHARACTERS, report_failure
 
 
 class Rejected(Exception):

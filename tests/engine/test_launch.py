@@ -24,7 +24,7 @@ from headrace.engine.launch import (
 )
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
-from headrace.worker.frames import REPORT_CHANNEL, from_batch
+from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, from_batch
 
 
 def plan_of(build: Any, shards: int = 3) -> Plan:

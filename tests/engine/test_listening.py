@@ -10,8 +10,8 @@ import pytest
 
 from headrace.engine.listening import Ear, TaskCount
 from headrace.engine.replay import StepFormatter, replay_entry
-from headrace.worker.findings import Findings
-from headrace.worker.telling import Counted, Teller, teller
+from headrace.worker.task.live_channel import Counted, Teller, teller
+from headrace.worker.task.logs import Findings
 
 LOG = logging.getLogger("user.code")
 

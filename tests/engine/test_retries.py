@@ -12,7 +12,7 @@ import pytest
 from headrace.engine.retries import LONGEST_PAUSE_SECONDS, Tries
 from headrace.engine.traces import forget_traces, where_lost
 from headrace.errors import ColumnTypeError, WorkerLostError
-from headrace.worker.trace import MARK_BYTES, Trace
+from headrace.worker.task.trace import MARK_BYTES, Trace
 
 LOST = WorkerLostError("a Python worker died")
 
@@ -58,7 +58,7 @@ def test_a_lost_epoch_says_where_and_names_the_way_out() -> None:
 
 SCRIPT = """
 import os, sys
-from headrace.worker.trace import Trace
+from headrace.worker.task.trace import Trace
 trace = Trace(sys.argv[1], 2, 1)
 trace.element(("Parse", "Score", "Sum", "Write"), ("key", 5), 1_000_000)
 trace.element(("Parse",), ("k", b""), 2_000_000)

@@ -23,9 +23,9 @@ from pyspark.sql import types as t
 from headrace.errors import ColumnTypeError, TransportError
 from headrace.io.columns import arrow_schema
 from headrace.io.rows import row_class
-from headrace.worker.batches import Columns
-from headrace.worker.columns import ColumnWriter, RowReader, decode
-from headrace.worker.frames import PayloadKind, SuperTuple
+from headrace.worker.batched.batches import Columns
+from headrace.worker.exchange.columns import ColumnWriter, RowReader, decode
+from headrace.worker.exchange.super_tuples import PayloadKind, SuperTuple
 
 UTC = datetime.timezone.utc
 IN_GLOBAL = WindowedValue(None, Timestamp(0), (GlobalWindow(),), PANE_INFO_UNKNOWN)

@@ -17,9 +17,9 @@ from pyspark.sql import types as t
 from headrace.errors import ColumnTypeError
 from headrace.io import sources
 from headrace.io.rows import row_class
-from headrace.worker import columns
-from headrace.worker.batches import Columns
-from headrace.worker.columns import RowReader
+from headrace.worker.batched.batches import Columns
+from headrace.worker.exchange import columns
+from headrace.worker.exchange.columns import RowReader
 
 NUMBERS = t.StructType([t.StructField("n", t.LongType())])
 TIME, PARTITION = columns.TIME_COLUMN, columns.PARTITION_COLUMN

@@ -13,11 +13,11 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.worker.batches import batch_of
-from headrace.worker.frames import SuperTuple
-from headrace.worker.grouping import make_grouper
-from headrace.worker.windows import Grouping, grouping_of
-from headrace.worker.writers import GroupWriter
+from headrace.worker.batched.batches import batch_of
+from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
+from headrace.worker.exchange.super_tuples import SuperTuple
+from headrace.worker.exchange.writers import GroupWriter
+from headrace.worker.grouping.tables import make_grouper
 
 ANY = coders.FastPrimitivesCoder()
 SMALL = settings(max_examples=40, deadline=None)

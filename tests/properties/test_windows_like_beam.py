@@ -11,9 +11,9 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.worker.assign import assigner, explode
-from headrace.worker.batches import Columns, batch_of, columns, elements, pick
-from headrace.worker.windows import Grouping, grouping_of
+from headrace.worker.batched.batches import Columns, batch_of, columns, elements, pick
+from headrace.worker.batched.window_assignment import assigner, explode
+from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 
 DAY_MICROS = 86_400_000_000
 MICROS = st.integers(-400 * DAY_MICROS, 400 * DAY_MICROS)

@@ -18,7 +18,7 @@ from apache_beam.testing import test_stream
 from apache_beam.transforms import core, periodicsequence, window
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 
-from headrace.worker.splitter import splitting
+from headrace.worker.userstate.splitter import splitting
 from tests.streaming.harness import checkpointed, jot, jotted, started, streaming, until
 
 pytestmark = [pytest.mark.timeout(60, func_only=True)]

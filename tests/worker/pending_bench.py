@@ -15,10 +15,10 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from headrace.state.layout import PLACES, Kind, kind_of
 from headrace.state.store import MemoryStore
-from headrace.worker.batches import batch_of, columns
-from headrace.worker.pending import PendingGraph, Side
-from headrace.worker.primitives import ShardOf
-from headrace.worker.views import StoredSide
+from headrace.worker.batched.batches import batch_of, columns
+from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.sideinputs.pending_graph import PendingGraph, Side
+from headrace.worker.sideinputs.views import StoredSide
 
 BEGINNING, END = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 SECOND = 1_000_000

@@ -15,8 +15,8 @@ from apache_beam.transforms.window import IntervalWindow
 
 from headrace.state.layout import Kind, kind_of
 from headrace.state.store import MemoryStore
-from headrace.worker.side_inputs import SideInputs
-from headrace.worker.stored_cells import StoredCells
+from headrace.worker.sideinputs.side_inputs import SideInputs
+from headrace.worker.userstate.stored_cells import StoredCells
 
 STEP, OTHER = "step", "another step"
 STAGE = 7

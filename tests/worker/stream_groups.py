@@ -13,13 +13,13 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from headrace.state.store import MemoryStore
-from headrace.worker.batches import batch_of, elements
-from headrace.worker.frames import SuperTuple
-from headrace.worker.pane_base import StreamGrouper
-from headrace.worker.pane_paths import make_stream_grouper
-from headrace.worker.triggers import TriggeredGroups
-from headrace.worker.windows import grouping_of
-from headrace.worker.writers import GroupWriter
+from headrace.worker.batched.batches import batch_of, elements
+from headrace.worker.exchange.grouping_kind import grouping_of
+from headrace.worker.exchange.super_tuples import SuperTuple
+from headrace.worker.exchange.writers import GroupWriter
+from headrace.worker.grouping.choose import make_stream_grouper
+from headrace.worker.grouping.grouper import StreamGrouper
+from headrace.worker.grouping.triggers import TriggeredGroups
 
 MIN: int = MIN_TIMESTAMP.micros
 MAX: int = MAX_TIMESTAMP.micros

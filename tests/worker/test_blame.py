@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headrace.worker.blame import MAX_LINES, blame
-from headrace.worker.gather import Gatherer
-from headrace.worker.lanes import augment
-from headrace.worker.steps import Shape, Step
+from headrace.worker.batched.chains import augment
+from headrace.worker.batched.gather import Gatherer
+from headrace.worker.batched.steps import Shape, Step
+from headrace.worker.task.blame import MAX_LINES, blame
 
 
 def caught(function: Any, *arguments: Any) -> BaseException:

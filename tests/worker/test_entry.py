@@ -17,8 +17,8 @@ from headrace.engine.launch import tasks_of
 from headrace.plan.settings import Settings
 from headrace.worker import entry
 from headrace.worker.entry import Outbox, Stopped, run_superstep
-from headrace.worker.failures import MARK, TaskFailure
-from headrace.worker.frames import PayloadKind, Rank, SuperTuple, from_batch
+from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple, from_batch
+from headrace.worker.task.failures import MARK, TaskFailure
 from tests.worker.harness import SEEN
 
 

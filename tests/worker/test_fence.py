@@ -12,7 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from headrace.errors import CheckpointError
 from headrace.state.files import Files
-from headrace.worker import fence
+from headrace.worker.task import fence
 
 NEXT = "incarnations/00000002.json"
 

@@ -11,9 +11,9 @@ import apache_beam as beam
 import pytest
 
 from headrace.engine.replay import replay
-from headrace.worker import findings
-from headrace.worker.findings import LOG_NUMBER, Findings
-from headrace.worker.frames import REPORT_CHANNEL
+from headrace.worker.exchange.super_tuples import REPORT_CHANNEL
+from headrace.worker.task import logs as findings
+from headrace.worker.task.logs import LOG_NUMBER, Findings
 from tests.worker.harness import on_headrace
 
 LOG = logging.getLogger("user.code")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.worker.frames import (
+from headrace.worker.exchange.super_tuples import (
     MAX_TS,
     MIN_TS,
     SCHEMA,

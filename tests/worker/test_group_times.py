@@ -10,7 +10,7 @@ from apache_beam.transforms import trigger, window
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
-from headrace.worker.batches import Columns, in_millis
+from headrace.worker.batched.batches import Columns, in_millis
 from tests.worker.harness import collect, on_beam, on_headrace
 
 

@@ -15,14 +15,16 @@ import pytest
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows, WindowedValue
 
 from headrace.errors import TransportError
-from headrace.worker import columns, entry, file_writer, weights, writers
-from headrace.worker.columns import ColumnWriter
+from headrace.worker import entry
+from headrace.worker.batched import weights
+from headrace.worker.batched.weights import HEAVY_BYTES, room_after, weight
 from headrace.worker.entry import Outbox
-from headrace.worker.frames import PayloadKind, SuperTuple, from_batch
-from headrace.worker.grouping import _chunks
-from headrace.worker.spill import CHUNK_BYTES
-from headrace.worker.weights import HEAVY_BYTES, room_after, weight
-from headrace.worker.writers import LocalWriter
+from headrace.worker.exchange import columns, file_writer, writers
+from headrace.worker.exchange.columns import ColumnWriter
+from headrace.worker.exchange.super_tuples import PayloadKind, SuperTuple, from_batch
+from headrace.worker.exchange.writers import LocalWriter
+from headrace.worker.grouping.spill import CHUNK_BYTES
+from headrace.worker.grouping.tables import _chunks
 from tests.worker.harness import on_headrace
 from tests.worker.test_writers import at, group_writer
 

@@ -5,8 +5,8 @@ from typing import Any
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
-from headrace.worker.batches import Columns
-from headrace.worker.lateness import Lateness
+from headrace.worker.batched.batches import Columns
+from headrace.worker.grouping.lateness import Lateness
 
 OLD, NEW = IntervalWindow(0, 10), IntervalWindow(10, 20)
 

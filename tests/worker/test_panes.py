@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from headrace.errors import StateError, TransportError
 from headrace.state.layout import Kind, kind_of
-from headrace.worker import panes
-from headrace.worker.frames import PayloadKind
-from headrace.worker.pane_paths import make_stream_grouper
-from headrace.worker.panes import WindowTables
-from headrace.worker.triggers import TriggeredGroups
+from headrace.worker.exchange.super_tuples import PayloadKind
+from headrace.worker.grouping import panes
+from headrace.worker.grouping.choose import make_stream_grouper
+from headrace.worker.grouping.panes import WindowTables
+from headrace.worker.grouping.triggers import TriggeredGroups
 from tests.worker.stream_groups import (
     ANY,
     MAX,

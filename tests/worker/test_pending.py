@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 
 from headrace.state.layout import EVERYWHERE, OWN, PLACES, Kind, kind_of, place_of
 from headrace.state.store import MemoryStore
-from headrace.worker.batches import Columns, batch_of
-from headrace.worker.pending import PendingGraph, Side
-from headrace.worker.primitives import ShardOf
-from headrace.worker.views import StoredSide
+from headrace.worker.batched.batches import Columns, batch_of
+from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.sideinputs.pending_graph import PendingGraph, Side
+from headrace.worker.sideinputs.views import StoredSide
 from tests.worker.pending_bench import (
     BEGINNING,
     END,

@@ -12,9 +12,9 @@ from apache_beam.utils import windowed_value
 
 from headrace.state.layout import Kind, kind_of
 from headrace.state.store import MemoryStore
-from headrace.worker.batches import Columns
-from headrace.worker.pending import PendingGraph, Side
-from headrace.worker.views import StoredSide
+from headrace.worker.batched.batches import Columns
+from headrace.worker.sideinputs.pending_graph import PendingGraph, Side
+from headrace.worker.sideinputs.views import StoredSide
 from tests.worker.pending_bench import (
     BEGINNING,
     END,

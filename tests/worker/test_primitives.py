@@ -13,15 +13,14 @@ from apache_beam.coders.coders import LengthPrefixCoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.worker.primitives import (
+from headrace.worker.batched.plain_values import (
     FAITHFUL,
     PLAIN,
-    ShardOf,
-    int_shard,
     list_check,
     scalar_types,
     tuple_check,
 )
+from headrace.worker.exchange.keys import ShardOf, int_shard
 
 VAR_INT = coders.VarIntCoder()
 TEXT = coders.StrUtf8Coder()

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from headrace.plan.slices import Slices
 from headrace.state.layout import Kind, kind_of
 from headrace.state.mixed import own_part
-from headrace.worker.sliced_panes import SlicedTables
-from headrace.worker.slices import Combination
+from headrace.worker.grouping.sliced_panes import SlicedTables
+from headrace.worker.grouping.slices import Combination
 from tests.worker.stream_groups import SECOND, Naive, Stream, events, pane
 from tests.worker.test_panes import EPOCHS, KEYS, SMALL, TIMES, on_time
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import PlanError
 from headrace.plan.slices import Slices
-from headrace.worker.slices import Combination, Composer, ends_between, slice_of, spans_of
+from headrace.worker.grouping.slices import Combination, Composer, ends_between, slice_of, spans_of
 
 FOUR_EVERY_ONE = Slices(size=4, period=1)
 

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import TransportError
-from headrace.worker.grouping import Grouper, make_grouper
-from headrace.worker.spill import SpilledValues, SpillRuns
-from headrace.worker.windows import grouping_of
-from headrace.worker.writers import GroupWriter
+from headrace.worker.exchange.grouping_kind import grouping_of
+from headrace.worker.exchange.writers import GroupWriter
+from headrace.worker.grouping.spill import SpilledValues, SpillRuns
+from headrace.worker.grouping.tables import Grouper, make_grouper
 
 NAMES = st.binary(max_size=4)
 CHUNKS = st.lists(st.tuples(st.integers(0, 9), st.binary(max_size=9)), min_size=1, max_size=3)

@@ -10,8 +10,8 @@ import pytest
 from apache_beam import coders
 from apache_beam.transforms import userstate
 
-from headrace.worker.primitives import all_frozen, is_frozen
-from headrace.worker.steps import Shape, step_of
+from headrace.worker.batched.plain_values import all_frozen, is_frozen
+from headrace.worker.batched.steps import Shape, step_of
 from tests.naming import steady_repr
 
 

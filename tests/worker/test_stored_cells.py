@@ -16,10 +16,10 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from headrace.errors import HeadraceError, StateError
 from headrace.state.layout import PLACES, Kind, kind_of, place_of
 from headrace.state.store import MemoryStore
-from headrace.worker import stored_logs
-from headrace.worker.primitives import ShardOf
-from headrace.worker.side_inputs import SideInputs
-from headrace.worker.stored_cells import StoredCells
+from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.sideinputs.side_inputs import SideInputs
+from headrace.worker.userstate import cell_rows as stored_logs
+from headrace.worker.userstate.stored_cells import StoredCells
 from tests.worker.stored_kit import (
     BAG,
     INT,

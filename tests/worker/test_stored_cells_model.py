@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from headrace.state.layout import Kind
 from headrace.state.store import MemoryStore
-from headrace.worker import stored_cells, stored_logs
+from headrace.worker.userstate import cell_rows as stored_logs
+from headrace.worker.userstate import stored_cells
 from tests.worker.stored_kit import (
     BAG,
     INT,

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from headrace.errors import HeadraceError, StateError
 from headrace.state.layout import PLACES, Kind, kind_of, place_of
 from headrace.state.store import MemoryStore
-from headrace.worker.primitives import ShardOf
-from headrace.worker.side_inputs import SideInputs
-from headrace.worker.stored_cells import StoredCells
-from headrace.worker.stored_timers import StoredTimers
+from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.sideinputs.side_inputs import SideInputs
+from headrace.worker.userstate.stored_cells import StoredCells
+from headrace.worker.userstate.stored_timers import StoredTimers
 from tests.worker.stored_kit import CountingStore
 
 STEP, OTHER = "step", "another step"

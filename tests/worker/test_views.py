@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 
 from headrace.errors import HeadraceError, StateError
 from headrace.state.store import MemoryStore
-from headrace.worker import views
-from headrace.worker.firings import Firing, firing_of
-from headrace.worker.views import StoredSide, StoredSides, lookback_of
+from headrace.worker.sideinputs import views
+from headrace.worker.sideinputs.firings import Firing, firing_of
+from headrace.worker.sideinputs.views import StoredSide, StoredSides, lookback_of
 
 BEGINNING, END = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 SECOND = 1_000_000

@@ -1,0 +1,213 @@
+"""Combine phases on whole batches: pre-combine before the exchange, merge and extract after it.
+
+Takes (key, value) batches, gives (key, accumulator) or (key, result) batches. The pre-combiner
+holds values per key for a while and adds them in one call.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from apache_beam.transforms import combiners, core
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.windowed_value import WindowedValue
+
+from headrace.worker.batched.batches import Columns, Meta
+from headrace.worker.batched.chains import Edge, Node, augment
+
+#: Values held before they are added to their accumulators.
+HELD_VALUES = 50_000
+#: Accumulators held before they are sent on; as Beam's own pre-combiner does.
+MAX_KEYS = 100_000
+MAX_KEYS_TINY = 1_000_000
+
+_BUILTINS = (sum, min, max)
+_GLOBALLY = GlobalWindows.windowed_value(None)
+
+
+def builtin_of(combine_fn: Any) -> Callable[[Any], Any] | None:
+    """Give the builtin inside Beam's callable wrapper, whose accumulators are lists of values."""
+    if isinstance(combine_fn, core.CallableWrapperCombineFn):
+        function = combine_fn._fn  # noqa: SLF001 (Beam's own wrapper has no public door)
+        if function in _BUILTINS:
+            return function  # type: ignore[no-any-return]
+    return None
+
+
+class PreCombine:
+    """Combines what it can before the exchange."""
+
+    def __init__(self, op: Any, step_name: str, edge: Edge, shares_windows: bool = False) -> None:
+        self._fn = op.combine_fn
+        self._shares_windows = shares_windows  # who follows takes one result for several windows
+        self._compact = op.combine_fn_compact
+        self._default = bool(op.is_default_windowing)
+        self._state = op.scoped_process_state
+        self._step_name = step_name
+        self._edge = edge
+        self._builtin = builtin_of(self._fn)
+        tiny = self._builtin is not None or isinstance(
+            self._fn, (combiners.CountCombineFn, combiners.MeanCombineFn)
+        )
+        self._max_keys = MAX_KEYS_TINY if tiny else MAX_KEYS
+        self._held: dict[Any, dict[Any, list[Any]]] = {}
+        self._accumulators: dict[Any, dict[Any, Any]] = {}
+        self._count = 0
+
+    def run(self, values: list[Any], meta: Meta) -> None:
+        """Take a batch."""
+        if self._default:
+            table = self._table(None)
+            for key, value in values:
+                table[key].append(value)
+        elif type(meta) is Columns:
+            last: Any = None
+            tables: list[Any] = []
+            for (key, value), windows in zip(values, meta.windows, strict=True):
+                if windows is not last:
+                    last = windows
+                    tables = self._tables(windows)
+                for table in tables:
+                    table[key].append(value)
+        else:
+            for table in self._tables(meta.windows):
+                for key, value in values:
+                    table[key].append(value)
+        self._count += len(values)
+        if self._count >= HELD_VALUES:
+            self._add()
+            if sum(map(len, self._accumulators.values())) > self._max_keys:
+                self._emit()
+
+    def _tables(self, windows: Any) -> list[dict[Any, list[Any]]]:
+        if self._shares_windows and len(windows) > 1:
+            return [self._table(_Several(windows))]
+        return [self._table(w) for w in windows]
+
+    def _table(self, window: Any) -> dict[Any, list[Any]]:
+        found = self._held.get(window)
+        if found is None:
+            found = self._held[window] = defaultdict(list)
+        return found
+
+    def _add(self) -> None:
+        with self._state:
+            try:
+                for window, table in self._held.items():
+                    known = self._accumulators.setdefault(window, {})
+                    if self._builtin is not None:
+                        _add_builtin(self._builtin, known, table)
+                    else:
+                        self._add_general(known, table)
+            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                augment(error, self._step_name)
+        self._held.clear()
+        self._count = 0
+
+    def _add_general(self, known: dict[Any, Any], table: dict[Any, list[Any]]) -> None:
+        create, add_inputs, add_input = (
+            self._fn.create_accumulator, self._fn.add_inputs, self._fn.add_input
+        )
+        for key, values in table.items():
+            accumulator = known[key] if key in known else create()
+            if len(values) == 1:
+                known[key] = add_input(accumulator, values[0])
+            else:
+                known[key] = add_inputs(accumulator, values)
+
+    def _emit(self) -> None:
+        for window, known in self._accumulators.items():
+            compact = self._compact
+            if compact is None or self._builtin is not None:
+                out = list(known.items())
+            else:
+                with self._state:
+                    out = [(key, compact(a)) for key, a in known.items()]
+            if window is None:
+                meta = _GLOBALLY
+            elif type(window) is _Several:
+                meta = WindowedValue(None, window.windows[0].max_timestamp(), window.windows)
+            else:
+                meta = WindowedValue(None, window.max_timestamp(), (window,))
+            self._edge(out, meta)
+        self._accumulators.clear()
+
+    def finish(self) -> None:
+        """End of the bundle: send everything on."""
+        self._add()
+        self._emit()
+
+
+class _Several:
+    """Windows that elements share, known by their tuple: those of one slice are one object."""
+
+    __slots__ = ("windows",)
+
+    def __init__(self, windows: Any) -> None:
+        self.windows = windows
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Several and other.windows is self.windows
+
+    def __hash__(self) -> int:
+        return id(self.windows)
+
+
+def _add_builtin(
+    function: Callable[[Any], Any], known: dict[Any, Any], table: dict[Any, list[Any]]
+) -> None:
+    """Accumulators of a wrapped callable are lists of values it has yet to reduce."""
+    if known:
+        for key, values in table.items():
+            held = known.get(key)
+            if held is not None:
+                values += held
+            known[key] = values if len(values) == 1 else [function(values)]
+    else:
+        for key, values in table.items():
+            known[key] = values if len(values) == 1 else [function(values)]
+
+
+def combine_node(op: Any, phase: str, combine_fn: Any, step_name: str, edge: Edge) -> Node:
+    """Merge, extract, convert or do all of it, key by key, a batch at a time."""
+    apply = _builtin_phase(phase, combine_fn) or (
+        combiners.PhasedCombineFnExecutor(phase, combine_fn, [], {}).apply
+    )
+    state = op.scoped_process_state
+
+    def run(values: list[Any], meta: Meta) -> None:
+        with state:
+            try:
+                out = [(key, apply(value)) for key, value in values]
+            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                augment(error, step_name)
+        edge(out, meta)
+
+    return run
+
+
+def _builtin_phase(phase: str, combine_fn: Any) -> Callable[[Any], Any] | None:
+    function = builtin_of(combine_fn)
+    if function is None:
+        return None
+    if phase == "merge":
+
+        def merge(accumulators: Any) -> list[Any]:
+            return [function([value for held in accumulators for value in held])]
+
+        return merge
+    if phase == "extract":
+        return function
+    return None
+
+
+def owns_resources(combine_fn: Any) -> bool:
+    """Whether the CombineFn opens something in `setup`, and so must be the instance Beam set up."""
+    # Of the instance, not of its class: Beam's wrappers for hot keys borrow the methods of the one
+    # they wrap as attributes.
+    methods = (
+        (combine_fn.setup, core.CombineFn.setup), (combine_fn.teardown, core.CombineFn.teardown)
+    )
+    return any(getattr(method, "__func__", method) is not base for method, base in methods)

@@ -1,0 +1,176 @@
+"""Lays the lanes of one stage: which operations run on batches, and what follows them.
+
+Takes the stage's descriptor and Beam's operations, gives one entry per stage input. Decides once,
+when the stage is built.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from apache_beam.internal import pickler
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.worker import bundle_processor, operations
+from apache_beam.transforms import core
+from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils import proto_utils
+
+from headrace.worker.batched.batches import batch_of
+from headrace.worker.batched.chains import (
+    Edge,
+    Node,
+    element_node,
+    step_node,
+)
+from headrace.worker.batched.combining import PreCombine, combine_node, owns_resources
+from headrace.worker.batched.operations import ShardWrite, Shared, SimpleDo, StageRead
+from headrace.worker.batched.plain_values import frozen_type, is_frozen
+from headrace.worker.batched.steps import Shape
+from headrace.worker.batched.window_assignment import windows_node
+
+_ASSIGN_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
+_PHASES = {
+    common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn: "merge",
+    common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn: "extract",
+    common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn: "convert",
+    common_urns.combine_components.COMBINE_GROUPED_VALUES.urn: "all",
+}
+
+
+#: Elements gathered before a lane runs; fewer than a batch, as they may be large.
+REBATCH_VALUES = 512
+
+
+class Rebatcher:
+    """Gathers single elements into batches, as long as they cannot change while they wait."""
+
+    def __init__(self, node: Node, most: int = REBATCH_VALUES) -> None:
+        self._node = node
+        self._most = most
+        self._held: list[Any] = []
+
+    def process(self, element: Any) -> None:
+        """Take one windowed value."""
+        self._held.append(element)
+        if len(self._held) >= self._most or not is_frozen(element.value):
+            self.flush()
+
+    def flush(self) -> None:
+        """Run what is held."""
+        if self._held:
+            held, self._held = self._held, []
+            self._node(*batch_of(held))
+
+
+class Route:
+    """The lanes of one stage."""
+
+    def __init__(self, descriptor: Any, ops: dict[str, Any], context: Any) -> None:
+        self._descriptor = descriptor
+        self._ops = ops
+        self._context = context
+        self._consumers: dict[str, list[str]] = defaultdict(list)
+        self._nodes: dict[str, Node] = {}
+        self._precombines: dict[str, PreCombine] = {}
+        self._lists = not Shared.whole.isdisjoint(ops)
+        for transform_id in ops:
+            proto = descriptor.transforms[transform_id]
+            sides = _side_tags(proto)
+            for tag, pcoll in proto.inputs.items():
+                if tag not in sides:
+                    self._consumers[pcoll].append(transform_id)
+        self._rebatchers: dict[str, Rebatcher] = {}
+        self.entries: dict[str, Edge] = {
+            transform_id: self._edge(transform_id)
+            for transform_id, op in ops.items()
+            if isinstance(op, StageRead)
+        }
+        for transform_id, op in ops.items():
+            if isinstance(op, SimpleDo) and transform_id not in self._nodes:
+                # Fed one by one by an operation outside the lanes: gather batches for it.
+                # A block is a batch already, and who made it must not run ahead.
+                most = 1 if op.step.shape is Shape.BLOCK else REBATCH_VALUES
+                rebatcher = Rebatcher(self._node(transform_id), most)
+                self._rebatchers[transform_id] = rebatcher
+                op.process = rebatcher.process
+
+    def before_finish(self, transform_id: str) -> None:
+        """Send on what is held for or by an operation, before it finishes its bundle."""
+        rebatcher = self._rebatchers.get(transform_id)
+        if rebatcher is not None:
+            rebatcher.flush()
+        held = self._precombines.get(transform_id)
+        if held is not None:
+            held.finish()
+
+    def _edge(self, transform_id: str, **more: Any) -> Edge:
+        proto = self._descriptor.transforms[transform_id]
+        (pcoll,) = proto.outputs.values()
+        consumers = self._consumers[pcoll]
+        receiver = self._ops[transform_id].receivers[0]
+        more["lists"] = self._lists
+        for consumer in consumers:
+            if self._ops[consumer].get_batching_preference().supports_batches:
+                return Edge(receiver, None, **more)  # Beam makes and converts the batches
+        if receiver.opcounter.output_type_constraints:
+            return Edge(receiver, None, **more)  # each element is type-checked
+        return Edge(receiver, [self._node(c) for c in consumers], **more)
+
+    def _by_element(self, op: Any) -> Node:
+        return element_node(op, self._lists)
+
+    def _node(self, transform_id: str) -> Node:
+        found = self._nodes.get(transform_id)
+        if found is None:
+            found = self._nodes[transform_id] = self._make(transform_id)
+        return found
+
+    def _make(self, transform_id: str) -> Node:
+        op = self._ops[transform_id]
+        proto = self._descriptor.transforms[transform_id]
+        name = op.name_context.logging_name()
+        if isinstance(op, ShardWrite):
+            return op.writer.write  # type: ignore[no-any-return]
+        if len(proto.outputs) != 1:
+            return self._by_element(op)
+        if isinstance(op, SimpleDo):
+            if op.step.shape is Shape.BLOCK and type(op.window_fn) is not GlobalWindows:
+                return self._by_element(op)  # its times alone do not say where the outputs belong
+            (coder,) = op.spec.output_coders
+            edge = self._edge(
+                transform_id, window_fn=op.window_fn, tag=op.tag,
+                frozen_type=frozen_type(coder.wrapped_value_coder), step_name=name,
+            )
+            return step_node(op.step, op, name, edge)
+        if proto.spec.urn == _ASSIGN_WINDOWS:
+            strategy = proto_utils.parse_Bytes(
+                proto.spec.payload, beam_runner_api_pb2.WindowingStrategy
+            )
+            window_fn = core.Windowing.from_runner_api(strategy, self._context).windowfn
+            return windows_node(window_fn, op, name, self._edge(transform_id))
+        if isinstance(op, operations.PGBKCVOperation) and op.timestamp_combiner is None:
+            (pcoll,) = proto.outputs.values()
+            shares = all(
+                getattr(getattr(self._ops[c], "writer", None), "shares_windows", False)
+                for c in self._consumers[pcoll]
+            )
+            held = PreCombine(op, name, self._edge(transform_id), shares)
+            self._precombines[transform_id] = held
+            return held.run
+        if isinstance(op, operations.CombineOperation) and proto.spec.urn in _PHASES:
+            combine_fn = pickler.loads(op.spec.serialized_fn)[0]
+            if not owns_resources(combine_fn):
+                phase = _PHASES[proto.spec.urn]
+                return combine_node(op, phase, combine_fn, name, self._edge(transform_id))
+        if proto.spec.urn == bundle_processor.IDENTITY_DOFN_URN:
+            return self._edge(transform_id)
+        return self._by_element(op)
+
+
+def _side_tags(proto: Any) -> frozenset[str]:
+    if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
+        return frozenset()
+    payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
+    return frozenset(payload.side_inputs)

@@ -1,0 +1,1 @@
+"""What travels between supersteps and out of the plan: super tuples, their writers and readers."""

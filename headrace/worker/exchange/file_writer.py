@@ -1,0 +1,100 @@
+"""The writer of a channel that leaves the plan as files: the worker writes them itself.
+
+A file is written in a folder of the epoch's attempt, where no reader looks; the driver moves it to
+its place if its task succeeds. So rows need not travel back through Spark to be written there.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.state.room import room_for
+from headrace.worker.exchange.columns import ColumnWriter
+
+#: Rows of a row group: readers skip and share work by groups, so few large ones are better.
+GROUP_ROWS = 100_000
+#: And its bytes, before they are packed: rows of some kilobytes fill the memory before the count.
+GROUP_BYTES = 64 << 20
+
+
+class FileWriter(ColumnWriter):
+    """Collects elements and writes them to one Parquet file per epoch.
+
+    Args:
+        channel: the channel's number.
+        name: the sink's name, for messages.
+        schema: of the rows.
+        folder: gives where the file belongs, in the epoch that runs.
+        wrote: told the name of each file, and how many rows it has.
+        shard: stands in the file's name.
+        super_tuple_bytes: about how much is made Arrow at once.
+    """
+
+    def __init__(
+        self,
+        channel: int,
+        name: str,
+        schema: pa.Schema,
+        *,
+        folder: Callable[[], str],
+        wrote: Callable[[str, int], None],
+        shard: int,
+        super_tuple_bytes: int,
+    ) -> None:
+        super().__init__(
+            channel, name, schema, _nobody, shard=shard, super_tuple_bytes=super_tuple_bytes
+        )
+        self._folder = folder
+        self._wrote = wrote
+        self._batches: list[pa.RecordBatch] = []
+        self._waiting = self._waiting_bytes = 0
+        self._rows = 0
+        self._file: Any = None
+        self._file_name = ""
+        self._path = ""
+
+    def flush(self) -> None:
+        """End the file, if there is one."""
+        super().flush()
+        self._write()
+        if self._file is None:
+            return
+        with room_for(self._path):
+            self._file.close()
+        self._file = None
+        self._wrote(self._file_name, self._rows)
+        self._rows = 0
+
+    def _ship(self, held: list[Any]) -> None:
+        batch = self._batch(held)
+        self._batches.append(batch)
+        self._waiting += batch.num_rows
+        self._waiting_bytes += batch.nbytes
+        self._adapt(len(held), batch.nbytes)
+        if self._waiting >= GROUP_ROWS or self._waiting_bytes >= GROUP_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._batches:
+            return
+        table = pa.Table.from_batches(self._batches, self._schema)
+        if self._file is None:
+            self._file_name = f"part-{self._shard:05d}-{uuid.uuid4().hex}.parquet"
+            self._path = f"{self._folder()}/{self._file_name}"
+        with room_for(self._path, table.nbytes):
+            if self._file is None:
+                Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+                self._file = pq.ParquetWriter(self._path, self._schema)
+            self._file.write_table(table, row_group_size=table.num_rows)
+        self._rows += table.num_rows
+        self._batches, self._waiting, self._waiting_bytes = [], 0, 0
+
+
+def _nobody(_: Any) -> None:
+    """No row of such a channel is sent."""

@@ -1,0 +1,67 @@
+"""Says which shard owns a key: the same answer in every process, for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from zlib import crc32
+
+from apache_beam import coders
+
+from headrace.worker.batched.plain_values import FAITHFUL, scalar_types, unwrap
+
+
+def int_shard(key: int, shards: int) -> int:
+    """Give the shard of an integer key: a multiplicative hash, since neighbours are common."""
+    return (((key * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF) >> 32) % shards
+
+
+class ShardOf:
+    """Says which shard owns a key: the same answer in every process, for ever.
+
+    The answer depends on the key as its coder gives it back, never on how it was shipped.
+    """
+
+    def __init__(self, key_coder: Any, shards: int) -> None:
+        self._impl = key_coder.get_impl()
+        self._shards = shards
+        inner = unwrap(key_coder)
+        #: Types that the coder gives back as they came; an int under a float's coder comes back
+        #: as another key, so its type alone says nothing.
+        self._kept = scalar_types(inner) & FAITHFUL
+        self._typed = bool(scalar_types(inner)) or type(inner) is coders.TupleCoder
+
+    def faithful(self, key: Any) -> int:
+        """Give the shard of a key of a faithful exact type (or a tuple of such)."""
+        if type(key) is int:
+            return int_shard(key, self._shards)
+        if type(key) is str:
+            return crc32(key.encode("utf-8", "surrogatepass")) % self._shards
+        if type(key) is bytes:
+            return crc32(key) % self._shards
+        return int(crc32(self._impl.encode(key)) % self._shards)
+
+    def each(self, keys: Iterable[Any]) -> list[int]:
+        """Give the shards of many faithful keys; those of one type in one loop of its own."""
+        kinds = set(map(type, keys))
+        shards = self._shards
+        if kinds == {int}:
+            return [
+                (((key * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF) >> 32) % shards for key in keys
+            ]
+        if kinds == {str}:
+            return [crc32(key.encode("utf-8", "surrogatepass")) % shards for key in keys]
+        return list(map(self.faithful, keys))
+
+    def any(self, key: Any) -> int:
+        """Give the shard of any key."""
+        kind = type(key)
+        if kind in self._kept:
+            return self.faithful(key)
+        encoded = self._impl.encode(key)
+        if self._typed and kind is not tuple:
+            # The coder may turn True into 1 or a str subclass into str: ask for what comes back.
+            back = self._impl.decode(encoded)
+            if type(back) in self._kept:
+                return self.faithful(back)
+        return int(crc32(encoded) % self._shards)

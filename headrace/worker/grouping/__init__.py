@@ -1,0 +1,1 @@
+"""GroupByKey on one shard: tables, panes, slices, triggers, lateness, spilling."""

@@ -1,0 +1,68 @@
+"""Drops elements of windows that are over, before a stateful ParDo sees them.
+
+Takes batches, gives what of them is still in time. The state of such a window is gone, so that an
+element of it would find an empty cell and be answered wrongly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.plan.clocks import MIN_TIME
+from headrace.worker.batched.batches import Columns, Meta, columns, pick
+
+
+class Lateness:
+    """Knows which windows are over."""
+
+    def __init__(self, allowed: int) -> None:
+        """Describe a stage.
+
+        Args:
+            allowed: microseconds that elements may come after the end of their windows.
+        """
+        self._allowed = allowed
+        self._limit = MIN_TIME
+        self.dropped = 0
+
+    def attach(self, watermark: int) -> None:
+        """Begin an epoch; the input watermark is that of the end of the last one."""
+        self._limit = max(MIN_TIME, watermark - self._allowed)
+        self.dropped = 0
+
+    def in_time(self, values: list[Any], meta: Meta) -> tuple[list[Any], Meta] | None:
+        """Give the elements, each in those of its windows that are not over; None: none is left."""
+        if self._limit == MIN_TIME:
+            return values, meta
+        if type(meta) is not Columns:
+            left = self._open(meta.windows)
+            if left is meta.windows:
+                return values, meta
+            if not left:
+                self.dropped += len(values)
+                return None
+        found = columns(values, meta)
+        # Elements of a batch share the tuples of their windows more often than not.
+        known: dict[int, Any] = {}
+        windows = []
+        for given in found.windows:
+            left = known.get(id(given))
+            if left is None:
+                left = known[id(given)] = self._open(given)
+            windows.append(left)
+        if all(map(_same, windows, found.windows)):
+            return values, meta
+        kept = [i for i, left in enumerate(windows) if left]
+        self.dropped += len(values) - len(kept)
+        if not kept:
+            return None
+        times, windows, panes = pick(Columns(found.times, windows, found.panes), kept)
+        return [values[i] for i in kept], Columns(times, windows, panes)
+
+    def _open(self, windows: Any) -> Any:
+        left = [w for w in windows if w.max_timestamp().micros >= self._limit]
+        return windows if len(left) == len(windows) else tuple(left)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return a is b

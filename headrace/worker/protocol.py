@@ -1,0 +1,109 @@
+"""What driver and tasks tell each other: a task, an epoch, a shard's report. Frozen data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headrace.plan.clocks import SourceClock
+from headrace.plan.settings import Settings
+from headrace.plan.supersteps import Channel, Superstep
+from headrace.state.chain import Chain
+from headrace.state.files import Files
+from headrace.state.local import LocalPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuperstepTask:
+    """Everything a task must know."""
+
+    superstep: Superstep
+    depths: tuple[int, ...]  # for each channel, the superstep that reads it
+    channels: tuple[Channel, ...]
+    components: bytes
+    shards: int
+    settings: Settings
+    stage_numbers: tuple[int, ...]  # for each stage of the superstep, its place in the plan
+    schemas: tuple[tuple[int, bytes], ...] = ()  # for each output channel, its Arrow schema
+    direct: tuple[int, ...] = ()  # the output channels that the workers write as files themselves
+    source: int | None = None  # the channel that a DataFrame feeds; None: super tuples come in
+    roots: tuple[tuple[int, ...], ...] = ()  # for each channel, the sources that feed it directly
+    pulses: tuple[int, ...] = ()  # for each channel, the pulses that a reader waits for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """One epoch, as a task sees it."""
+
+    run: str  # names the driver's run: what a process keeps between epochs, it keeps under this
+    number: int
+    incarnation: int
+    attempt: str  # names this try at the epoch
+    confirmed: tuple[str, ...]  # the tries that counted, the latest ones
+    now: int  # processing time, in microseconds
+    first: bool  # impulses fire
+    drain: bool  # the sources have been told to end
+    sources: Mapping[int, int]  # for each source channel without a clock: its watermark
+    clocks: Mapping[int, SourceClock]  # for each channel that a DataFrame feeds: as it was before
+    feeding: int | None  # the channel that a DataFrame feeds in this very epoch
+    ending: bool  # that DataFrame is whole after this epoch
+    arrivals: tuple[tuple[int, str, tuple[tuple[bytes, int], ...]], ...]  # channel, coder, elements
+    chains: Mapping[str, Chain]  # for each unit of state: where it is
+    former: Mapping[int, tuple[Chain, ...]]  # superstep -> units of another number of shards
+    watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard): in and out, last epoch
+    files: Files  # the checkpoint folder
+    next_driver: str  # the file in it that tells of a newer driver
+    local: LocalPlace  # where stores are kept, on whichever machine
+    direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
+    bundle_seconds: float  # how long a splittable DoFn may run before it is split
+    traces: str = ""  # where tasks write down what they are about, one element at a time; empty: no
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardReport:
+    """What a task tells the driver of its shard. Travels as JSON."""
+
+    superstep: int
+    shard: int
+    unit: str = ""  # empty: the superstep keeps no state
+    chain: Chain | None = None
+    rows: int = 0  # of state held
+    held_bytes: int = 0
+    restored: bool = False  # the local store had to be built from the checkpoint
+    watermarks: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # by stage: in and out
+    wakeup: int | None = None  # earliest processing time at which something is due
+    highs: Mapping[str, int] = field(default_factory=dict)  # of the DataFrame that was read
+    dropped: int = 0  # elements that came too late
+    untimed: int = 0  # rows that were left out, as they had no event time
+    pushed_back: int = 0  # elements that wait for a side input
+    finalisers: int = 0  # callbacks that wait for the commit
+    outputs: Mapping[int, int] = field(default_factory=dict)  # output channel -> rows
+    files: Mapping[int, list[str]] = field(default_factory=dict)  # output channel -> files written
+    host: str = ""
+
+    def to_bytes(self) -> bytes:
+        """Give the report as JSON."""
+        told = asdict(self) | {
+            "chain": None if self.chain is None else self.chain.to_json(),
+            "watermarks": {str(stage): pair for stage, pair in self.watermarks.items()},
+            "outputs": {str(channel): count for channel, count in self.outputs.items()},
+            "files": {str(channel): names for channel, names in self.files.items()},
+        }
+        return json.dumps(told).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ShardReport:
+        """Read a report."""
+        told: dict[str, Any] = json.loads(data)
+        chain = told.pop("chain")
+        marks = told.pop("watermarks")
+        outputs, files = told.pop("outputs"), told.pop("files")
+        return cls(
+            **told,
+            chain=None if chain is None else Chain.from_json(chain),
+            watermarks={int(stage): (pair[0], pair[1]) for stage, pair in marks.items()},
+            outputs={int(channel): count for channel, count in outputs.items()},
+            files={int(channel): names for channel, names in files.items()},
+        )

@@ -1,0 +1,1 @@
+"""One task: a shard's part of a superstep, its stages, and what it tells the driver."""

@@ -1,0 +1,1 @@
+"""What user code leaves for later: state cells, timers, residuals of splittable DoFns."""

@@ -1,0 +1,108 @@
+"""Answers Beam's state requests inside the task: user state cells.
+
+Takes Beam's state keys, gives decoded values. Cells hold encoded bytes, so that a value changed
+after it was written does not change what was written.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
+
+from headrace.errors import HeadraceError
+from headrace.worker.sideinputs.side_inputs import SideInputs
+
+
+class _Done:
+    """A state request that has been answered already."""
+
+    def get(self, timeout: float | None = None) -> None:  # noqa: ARG002 (Beam's future)
+        return None
+
+
+DONE = _Done()
+
+
+class Cells:
+    """Beam's state handler, in memory."""
+
+    def __init__(self, side_inputs: SideInputs) -> None:
+        self._side_inputs = side_inputs
+        self._bags: dict[tuple[str, str, bytes, bytes], list[bytes]] = {}
+        self._ordered: dict[tuple[str, str, bytes, bytes], list[tuple[int, int, bytes]]] = {}
+        self._order = 0
+
+    def blocking_get(self, state_key: Any, coder: Any) -> Iterable[Any]:
+        """Read a cell or a view of a side input."""
+        match state_key.WhichOneof("type"):
+            case "bag_user_state":
+                chunks = self._bags.get(_cell(state_key.bag_user_state), ())
+                return _decode(list(chunks), coder)
+            case "ordered_list_user_state":
+                return self._read_range(state_key.ordered_list_user_state, coder)
+            case _:
+                return self._side_inputs.read(state_key)
+
+    def extend(self, state_key: Any, coder: Any, elements: Iterable[Any]) -> _Done:
+        """Append to a cell."""
+        match state_key.WhichOneof("type"):
+            case "bag_user_state":
+                out = create_OutputStream()
+                for element in elements:
+                    coder.encode_to_stream(element, out, True)
+                self._bags.setdefault(_cell(state_key.bag_user_state), []).append(out.get())
+            case "ordered_list_user_state":
+                rows = self._ordered.setdefault(_cell(state_key.ordered_list_user_state), [])
+                for element in elements:
+                    self._order += 1  # equal sort keys keep the order of their writing
+                    insort(rows, (element[0], self._order, coder.encode_nested(element)))
+            case other:
+                msg = f"a write to state of kind {other} was asked for; only user state is written"
+                raise HeadraceError(msg)
+        return DONE
+
+    def clear(self, state_key: Any) -> _Done:
+        """Empty a cell, or a range of an ordered list."""
+        match state_key.WhichOneof("type"):
+            case "bag_user_state":
+                self._bags.pop(_cell(state_key.bag_user_state), None)
+            case "ordered_list_user_state":
+                cell = state_key.ordered_list_user_state
+                rows = self._ordered.get(_cell(cell), [])
+                del rows[_position(rows, cell.range.start) : _position(rows, cell.range.end)]
+            case other:
+                msg = f"clearing state of kind {other} was asked for; only user state is cleared"
+                raise HeadraceError(msg)
+        return DONE
+
+    def _read_range(self, cell: Any, coder: Any) -> Iterator[Any]:
+        rows = self._ordered.get(_cell(cell), [])
+        chosen = rows[_position(rows, cell.range.start) : _position(rows, cell.range.end)]
+        return (coder.decode_nested(data) for _, _, data in chosen)
+
+    @contextmanager
+    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:  # noqa: ARG002
+        """Nothing is cached between bundles, so a bundle needs no token."""
+        yield
+
+    def done(self) -> None:
+        """End of use; nothing is held outside this object."""
+
+
+def _cell(key: Any) -> tuple[str, str, bytes, bytes]:
+    return key.transform_id, key.user_state_id, key.window, key.key
+
+
+def _position(rows: list[tuple[int, int, bytes]], sort_key: int) -> int:
+    return bisect_left(rows, (sort_key,))
+
+
+def _decode(chunks: list[bytes], coder: Any) -> Iterator[Any]:
+    for chunk in chunks:
+        stream = create_InputStream(chunk)
+        while stream.size() > 0:
+            yield coder.decode_from_stream(stream, True)
