@@ -14,7 +14,8 @@ import pytest
 
 from headrace.cli.main import main as command
 from headrace.engine import stream
-from headrace.engine.checkpoints import epochs_of, incarnations_of
+from headrace.engine.checkpoint_reading import epochs_of
+from headrace.engine.fencing import incarnations_of
 from headrace.engine.spark_folders import see_that_spark_can_open, spark_folder
 from headrace.errors import CheckpointError
 from headrace.io import ReadFromSpark
