@@ -34,6 +34,7 @@ from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.runner import HeadraceOptions
 from headrace.worker.entry import BATCH_BYTES, BATCH_ROWS, SuperstepTask, run_superstep
 from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, SuperTuple, from_batch, to_batch
+from headrace.worker.protocol import ONLY_EPOCH
 from headrace.worker.task.shard import ShardRun
 
 
@@ -154,7 +155,11 @@ def _run_here(
     made: list[SuperTuple] = []
     try:
         rows = (row for batch in batches for row in from_batch(batch))
-        ShardRun(task, shard, made.append).run(rows)
+        run = ShardRun.bounded(task, shard)
+        try:
+            run.run_epoch(ONLY_EPOCH, made.append, rows, None)
+        finally:
+            run.tear_down()
     finally:
         if collecting:
             gc.enable()
