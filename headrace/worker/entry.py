@@ -31,26 +31,33 @@ from headrace.worker.exchange.super_tuples import (
     from_batch,
     to_batch,
 )
-from headrace.worker.protocol import Epoch, ShardReport, SuperstepTask
+from headrace.worker.protocol import (
+    Epoch,
+    LogReport,
+    ShardReport,
+    StageReport,
+    SuperstepTask,
+    from_row,
+)
 from headrace.worker.task.failures import MARK, report_failure
 from headrace.worker.task.fence import enter
 from headrace.worker.task.live_channel import Counted, teller
-from headrace.worker.task.logs import LOG_NUMBER
 from headrace.worker.task.main_session import load_main_session
 from headrace.worker.task.shard import ShardRun
-from headrace.worker.task.stream_shard import SHARD_NUMBER, StreamShard
+from headrace.worker.task.stream_shard import StreamShard
 
 #: The engine enters this room by this door alone; what it needs from further in is handed out here.
 __all__ = [
-    "LOG_NUMBER",
     "MARK",
     "REPORT_CHANNEL",
-    "SHARD_NUMBER",
     "SPARK_SCHEMA",
     "Epoch",
+    "LogReport",
     "ShardReport",
+    "StageReport",
     "SuperstepTask",
     "end_run",
+    "from_row",
     "read_output",
     "run_epoch",
     "run_superstep",

@@ -19,6 +19,7 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.errors import TransportError
+from headrace.plan.sources import Frame, Impulse
 from headrace.plan.supersteps import Channel, ChannelKind, SideInput, Stage
 from headrace.worker.batched.batches import BATCH_VALUES
 from headrace.worker.batched.combining import builtin_of, owns_resources
@@ -31,9 +32,10 @@ from headrace.worker.exchange.writers import Fanout, GroupWriter, LocalWriter, R
 from headrace.worker.grouping.slices import Combination
 from headrace.worker.grouping.tables import make_grouper
 from headrace.worker.grouping.value_bytes import ValueBytes
-from headrace.worker.protocol import SuperstepTask
+from headrace.worker.protocol import StageReport, SuperstepTask
 from headrace.worker.sideinputs.side_inputs import SideChannel, SideInputs
 from headrace.worker.task.logs import Findings
+from headrace.worker.task.report_rows import row_of
 from headrace.worker.task.stage import StageRun, blaming
 from headrace.worker.userstate.cells import Cells
 
@@ -88,7 +90,8 @@ class ShardRun:
 
     def _step_of(self, source: int) -> str:
         """Give the name of the step that reads a DataFrame."""
-        return (self._task.channels[source].source_ref or "").partition(":")[2] or "ReadFromSpark"
+        fed_by = self._task.channels[source].source
+        return fed_by.name if isinstance(fed_by, Frame) else "ReadFromSpark"
 
     def _take_rows(self, rows: Iterable[SuperTuple]) -> None:
         depths, here = self._task.depths, self._task.superstep.index
@@ -173,8 +176,8 @@ class ShardRun:
 
     def _starves(self, stage: Stage) -> bool:
         """Whether nothing can reach a stage here: all its inputs are impulses of other shards."""
-        sources = [self._task.channels[port.channel].source_ref for port in stage.reads]
-        return all(ref == "impulse" for ref in sources) and not any(
+        sources = [self._task.channels[port.channel].source for port in stage.reads]
+        return all(isinstance(source, Impulse) for source in sources) and not any(
             self._owns(port.channel) for port in stage.reads
         )
 
@@ -213,15 +216,10 @@ class ShardRun:
                     emitted.add(id(grouper))
                     with blaming(run.stage):  # window functions and triggers are the user's too
                         grouper.emit(partial(run.push_groups, port.transform_id))
-            elif channel.source_ref == "impulse" and self._owns(port.channel):
+            elif isinstance(channel.source, Impulse) and self._owns(port.channel):
                 run.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
         run.close_input()
-        self._send(
-            SuperTuple(
-                self._shard % self._task.shards, Rank.REPORT, REPORT_CHANNEL, PayloadKind.REPORT,
-                number, 1, 0, 0, run.metrics(),
-            )
-        )
+        self._send(row_of(StageReport(number, run.metrics()), self._shard % self._task.shards))
 
     def _owns(self, index: int) -> bool:
         """Whether an impulse fires here: on one shard only, another one for each source."""

@@ -28,6 +28,7 @@ from apache_beam.utils.timestamp import Timestamp
 from headrace.errors import StateError, TransportError
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.clocks import MIN_TIME as BEGINNING
+from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import ChannelKind, SideInput, Stage
 from headrace.state.chain import Chain
 from headrace.state.crash_points import Point, crash_point
@@ -50,10 +51,11 @@ from headrace.worker.exchange.writers import Writer
 from headrace.worker.grouping.choose import make_stream_grouper
 from headrace.worker.grouping.grouper import Compact, StreamGrouper
 from headrace.worker.grouping.lateness import Lateness
-from headrace.worker.protocol import Epoch, ShardReport, SuperstepTask
+from headrace.worker.protocol import Epoch, ShardReport, StageReport, SuperstepTask
 from headrace.worker.sideinputs.pending_graph import PendingGraph, Side
 from headrace.worker.sideinputs.views import StoredSide, StoredSides, lookback_of
 from headrace.worker.task.logs import Findings
+from headrace.worker.task.report_rows import row_of
 from headrace.worker.task.shard import Send, ShardRun
 from headrace.worker.task.stage import StageRun, blaming
 from headrace.worker.task.stream_stage import StreamStage
@@ -268,7 +270,7 @@ class StreamShard(ShardRun):
                     self._unit = None
                 if trace is not None:
                     trace.done()
-            self._send(self._report_row(SHARD_NUMBER, report.to_bytes()))
+            self._send(row_of(report, self._shard % self._task.shards))
             for row in findings.rows():
                 self._send(row)
 
@@ -406,7 +408,8 @@ class StreamShard(ShardRun):
             with blaming(stage.stage):
                 marks[stage.number] = self._advance(stage, epoch)
             wakeups.append(stage.next_wakeup() if self._unit is not None else None)
-            self._send(self._report_row(stage.number, stage.metrics()))
+            told = StageReport(stage.number, stage.metrics())
+            self._send(row_of(told, self._shard % self._task.shards))
         groupers = [g for _, g in self._each_grouper()]
         wakeups += [g.next_wakeup() for g in groupers]
         waiting = sum(s.pending.count() for s in self._streams() if s.pending is not None)
@@ -485,7 +488,7 @@ class StreamShard(ShardRun):
             channel = self._task.channels[port.channel]
             if channel.kind is not ChannelKind.SOURCE or not self._owns(port.channel):
                 continue
-            if channel.source_ref == "impulse" and epoch.first:
+            if isinstance(channel.source, Impulse) and epoch.first:
                 stage.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
             for index, coder_id, elements in epoch.arrivals:
                 if index == port.channel:
@@ -551,12 +554,6 @@ class StreamShard(ShardRun):
                         payload,
                     )
                 )
-
-    def _report_row(self, number: int, payload: bytes) -> SuperTuple:
-        return SuperTuple(
-            self._shard % self._task.shards, Rank.REPORT, REPORT_CHANNEL, PayloadKind.REPORT,
-            number, 1, 0, 0, payload,
-        )
 
     # -- callbacks that wait for the commit
 
