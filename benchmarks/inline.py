@@ -30,6 +30,7 @@ from headrace.engine.batch import Outcome, gather
 from headrace.engine.launch import tasks_of
 from headrace.errors import PlanError, TransportError
 from headrace.plan.settings import Settings
+from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.runner import HeadraceOptions
 from headrace.worker.entry import BATCH_BYTES, BATCH_ROWS, SuperstepTask, run_superstep
@@ -109,7 +110,7 @@ def run_inline(
 
 def _refuse_frames(plan: Plan) -> None:
     for channel in plan.channels:
-        fed = channel.kind is ChannelKind.SOURCE and channel.source_ref not in ("", "impulse")
+        fed = channel.kind is ChannelKind.SOURCE and not isinstance(channel.source, Impulse | None)
         if fed or channel.kind is ChannelKind.OUTPUT:
             msg = f"{channel.label}: DataFrames need Spark; this run has none"
             raise PlanError(msg)

@@ -33,6 +33,7 @@ from headrace.engine.manifests import (
     KEPT_MANIFESTS,
     LogRecord,
     Manifest,
+    SourceRecord,
     damage,
     number_of,
     numbered,
@@ -235,11 +236,6 @@ class Checkpoint:
         """The epoch that is to be committed next."""
         return 0 if self.newest is None else self.newest.epoch + 1
 
-    @property
-    def old_shards(self) -> int | None:
-        """For how many shards the newest manifest's units were made; None: there is none."""
-        return None if self.newest is None else self.newest.shards
-
     def committed(self, epoch: int) -> bool:
         """Whether an epoch counts already, so that it must not be run again."""
         return epoch < self.next_epoch
@@ -253,9 +249,8 @@ class Checkpoint:
         *,
         units: Mapping[str, Chain],
         watermarks: Mapping[str, Any],
-        sources: Mapping[str, Any],
+        sources: SourceRecord,
         metrics: bytes = b"",
-        done: bool = False,
         batches: Mapping[str, int],
         logs: Mapping[str, LogRecord] = MappingProxyType({}),
     ) -> Manifest:
@@ -263,7 +258,7 @@ class Checkpoint:
         return Manifest(
             epoch=self.next_epoch, incarnation=self.incarnation, shards=self._description.shards,
             pipeline=self._digest, units=units, watermarks=watermarks, sources=sources,
-            metrics=metrics, done=done, batches=batches, logs=logs,
+            metrics=metrics, batches=batches, logs=logs,
         )
 
     def commit(self, manifest: Manifest) -> None:

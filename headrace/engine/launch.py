@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from headrace.errors import PlanError
 from headrace.plan.ids import StageId
 from headrace.plan.settings import Settings
+from headrace.plan.sources import Frame
 from headrace.plan.supersteps import Channel, ChannelKind, Plan
 from headrace.worker.entry import (
     SPARK_SCHEMA,
@@ -30,8 +31,6 @@ from headrace.worker.entry import (
 
 #: Depth given to channels that no stage reads: past the last superstep.
 NO_READER = 1 << 30
-#: How a channel's `source_ref` begins when a DataFrame feeds it; the transform's name follows.
-FRAME_PREFIX = "frame:"
 
 
 @cache
@@ -139,23 +138,22 @@ def _first(
         for index, channel in enumerate(plan.channels)
         if channel.kind is ChannelKind.SOURCE and here.issuperset(channel.target_stages)
     ]
-    fed = [(index, c) for index, c in starts if c.source_ref.startswith(FRAME_PREFIX)]
-    reached = {index: _reached(plan, channel) for index, channel in fed}
+    fed = [(index, c, c.source) for index, c in starts if isinstance(c.source, Frame)]
+    reached = {index: _reached(plan, channel) for index, channel, _ in fed}
     others = here.difference(*reached.values()).union(
-        *(_reached(plan, c) for _, c in starts if not c.source_ref.startswith(FRAME_PREFIX))
+        *(_reached(plan, c) for index, c in starts if index not in reached)
     )
     if others or not fed:
         frame = session.range(0, plan.shards, 1, plan.shards)
         frame = frame.mapInArrow(on_shard(_only(task, others)), rows_type())
     else:
         frame = no_rows(session)  # the leftmost frame of a union decides on the session
-    for index, channel in fed:
-        name = channel.source_ref.removeprefix(FRAME_PREFIX)
-        if name not in sources:
-            msg = f"{name}: its DataFrame is not at hand; run the pipeline, not its proto"
+    for index, _, source in fed:
+        if source.name not in sources:
+            msg = f"{source.name}: its DataFrame is not at hand; run the pipeline, not its proto"
             raise PlanError(msg)
         part = replace(_only(task, reached[index]), source=index)
-        frame = frame.union(sources[name].mapInArrow(on_shard(part), rows_type()))
+        frame = frame.union(sources[source.name].mapInArrow(on_shard(part), rows_type()))
     return frame
 
 
@@ -189,7 +187,7 @@ def epoch_tasks(
     fed = {
         index: _reached(plan, channel)
         for index, channel in starts
-        if channel.source_ref.startswith(FRAME_PREFIX)
+        if isinstance(channel.source, Frame)
     }
     others = here.difference(*fed.values()).union(
         *(_reached(plan, c) for index, c in starts if index not in fed)

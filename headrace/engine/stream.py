@@ -33,9 +33,15 @@ from headrace.engine.epochs import Action, Situation, next_action
 from headrace.engine.failures import translate
 from headrace.engine.identity import describe
 from headrace.engine.inputs import input_of
-from headrace.engine.launch import FRAME_PREFIX, end_stages, epoch_tasks, homes, launch_epoch
+from headrace.engine.launch import end_stages, epoch_tasks, homes, launch_epoch
 from headrace.engine.leftovers import note_process
-from headrace.engine.manifests import LogRecord, Manifest, former_units, watermarks_of
+from headrace.engine.manifests import (
+    LogRecord,
+    Manifest,
+    SourceRecord,
+    former_units,
+    watermarks_of,
+)
 from headrace.engine.metrics import dump, load
 from headrace.engine.outputs import Handover, Outputs
 from headrace.engine.probe import is_local
@@ -52,9 +58,10 @@ from headrace.errors import CheckpointError, PlanError, WorkerLostError
 from headrace.io.frames import Frames
 from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
 from headrace.plan.ids import StageId
-from headrace.plan.scripts import ScriptStep, StepKind, script_ref
+from headrace.plan.scripts import ScriptStep, StepKind
 from headrace.plan.settings import Settings
-from headrace.plan.supersteps import ChannelKind, Plan
+from headrace.plan.sources import Frame, Impulse, ScriptOutput, Source
+from headrace.plan.supersteps import Plan
 from headrace.state.crash_points import Point, crash_point
 from headrace.state.files import shown
 from headrace.state.local import EXECUTOR, LocalPlace, sweep_copies
@@ -111,14 +118,14 @@ class Stream:
         self._failure: BaseException | None = None
         self.ended = False  # the pipeline has come to its end; else it was stopped, or runs
         self._queries = Queries(options)
-        self._channels: dict[str, int] = {}  # source_ref -> channel
+        self._channels: dict[Source, int] = {}
         for index, channel in enumerate(plan.channels):
-            if channel.kind is ChannelKind.SOURCE and channel.source_ref:
-                self._channels[channel.source_ref] = index
+            if channel.source is not None:
+                self._channels[channel.source] = index
         self._clocks: dict[str, SourceClock] = {}  # by the frame's name
         self._read: set[str] = set()  # bounded frames that were read
         self._steps = {script.name: 0 for script in plan.scripts}
-        self._marks: dict[str, int] = {}  # source_ref of a script's output -> watermark
+        self._marks: dict[ScriptOutput, int] = {}  # watermarks that test streams have told
         self._wakeup: int | None = None
         self._watermarks: dict[tuple[int, int], tuple[int, int]] = {}
         self._former: dict[int, tuple[Any, ...]] = {}
@@ -273,23 +280,23 @@ class Stream:
 
     def _resume(self, manifest: Manifest) -> None:
         told = manifest.sources
-        now = told["now"]
+        now = told.now
         if isinstance(self._clock, ScriptClock):
             self._clock = ScriptClock(now)
         elif isinstance(self._clock, WallClock):
             # What is due was written down by the clock of the last driver, which may be ahead.
             self._clock = WallClock(now)
-        for name, clock in told["clocks"].items():
+        for name, clock in told.clocks.items():
             if name in self._clocks:
                 restored = self._clocks[name].restored(clock)
                 self._clocks[name] = restored.resumed(self._clock.now())
-        self._read = set(told["read"])
-        self._steps.update(told["steps"])
-        self._marks = dict(told["marks"])
-        self._wakeup = told["wakeup"]
-        self._drained = told["drained"]
-        self._begun = told.get("begun", True)
-        self._writer = told["writer"]
+        self._read = set(told.read)
+        self._steps.update(told.steps)
+        self._marks = dict(told.marks)
+        self._wakeup = told.wakeup
+        self._drained = told.drained
+        self._begun = told.begun
+        self._writer = told.writer
         self._logs = dict(manifest.logs)
         self._batches = dict(manifest.batches)
         self._former = former_units(manifest, self._plan.shards)
@@ -326,7 +333,7 @@ class Stream:
         streaming = self._frames.streaming()
         listening = [n for n in streaming if self._queries.is_listening(n)]
         ended = begun and all(out >= MAX_TIME for _, out in self._watermarks.values())
-        ended = ended and all(self._source_mark(ref) >= MAX_TIME for ref in self._channels)
+        ended = ended and all(self._source_mark(one) >= MAX_TIME for one in self._channels)
         return Situation(
             begun=begun,
             unread=len([n for n in bounded if n not in self._read]),
@@ -391,11 +398,11 @@ class Stream:
         marks, clock = dict(self._marks), self._clock.now()
         match step.kind:
             case StepKind.ELEMENTS:
-                channel = self._channels.get(script_ref(name, step.tag))
+                channel = self._channels.get(ScriptOutput(name, step.tag))
                 if channel is not None:
                     arrivals = ((channel, coder_id, step.elements),)
             case StepKind.WATERMARK:
-                marks[script_ref(name, step.tag)] = step.micros
+                marks[ScriptOutput(name, step.tag)] = step.micros
             case StepKind.CLOCK:
                 clock += step.micros
         with self._lock:
@@ -545,15 +552,15 @@ class Stream:
             first=first,
             drain=drain,
             sources={
-                channel: MAX_TIME if drain else self._source_mark(ref)
-                for ref, channel in self._channels.items()
+                channel: MAX_TIME if drain else self._source_mark(source)
+                for source, channel in self._channels.items()
             },
             clocks={
-                self._channels[FRAME_PREFIX + name]: clock
+                self._channels[Frame(name)]: clock
                 for name, clock in self._clocks.items()
-                if FRAME_PREFIX + name in self._channels
+                if Frame(name) in self._channels
             },
-            feeding=self._channels[FRAME_PREFIX + source] if frame is not None else None,
+            feeding=self._channels[Frame(source)] if frame is not None else None,
             ending=ending,
             arrivals=arrivals,
             chains={} if newest is None or self._former else newest.units,
@@ -714,29 +721,31 @@ class Stream:
         clocks: Mapping[str, SourceClock] | None = None,
         read: Collection[str] = (),
         begun: bool = False,
-    ) -> dict[str, Any]:
+    ) -> SourceRecord:
         """Give what a manifest keeps of the sources."""
         known = self._clocks if clocks is None else clocks
-        return {
-            "now": self._clock.now(),
-            "clocks": {name: clock.to_json() for name, clock in known.items()},
-            "read": sorted(read),
-            "steps": self._steps,
-            "marks": self._marks,
-            "wakeup": wakeup,
-            "drained": drained,
-            "begun": begun,
-            "writer": self._writer,
-        }
+        return SourceRecord(
+            now=self._clock.now(),
+            clocks={name: clock.to_json() for name, clock in known.items()},
+            read=tuple(sorted(read)),
+            steps=dict(self._steps),
+            marks=dict(self._marks),
+            wakeup=wakeup,
+            drained=drained,
+            begun=begun,
+            writer=self._writer,
+        )
 
-    def _source_mark(self, ref: str) -> int:
-        if ref.startswith(FRAME_PREFIX):
-            return self._clocks[ref.removeprefix(FRAME_PREFIX)].watermark(self._clock.now())
-        for script in self._plan.scripts:
-            if ref in {script_ref(script.name, tag) for tag in script.tags}:
-                over = self._steps[script.name] >= len(script.steps)
-                return MAX_TIME if over else self._marks.get(ref, MIN_TIME)
-        return MAX_TIME
+    def _source_mark(self, source: Source) -> int:
+        match source:
+            case Frame(name):
+                return self._clocks[name].watermark(self._clock.now())
+            case ScriptOutput(name, _):
+                (steps,) = (script.steps for script in self._plan.scripts if script.name == name)
+                over = self._steps[name] >= len(steps)
+                return MAX_TIME if over else self._marks.get(source, MIN_TIME)
+            case Impulse():
+                return MAX_TIME
 
     # -- the end
 

@@ -33,29 +33,31 @@ from headrace.worker.exchange.super_tuples import (
 )
 from headrace.worker.protocol import (
     ONLY_EPOCH,
-    SHARD_NUMBER,
     Epoch,
+    LogReport,
     ShardReport,
+    StageReport,
     SuperstepTask,
+    from_row,
 )
 from headrace.worker.task.failures import MARK, report_failure
 from headrace.worker.task.fence import enter
 from headrace.worker.task.live_channel import Counted, teller
-from headrace.worker.task.logs import LOG_NUMBER
 from headrace.worker.task.main_session import load_main_session
 from headrace.worker.task.shard import ShardRun
 
 #: The engine enters this room by this door alone; what it needs from further in is handed out here.
 __all__ = [
-    "LOG_NUMBER",
     "MARK",
     "REPORT_CHANNEL",
-    "SHARD_NUMBER",
     "SPARK_SCHEMA",
     "Epoch",
+    "LogReport",
     "ShardReport",
+    "StageReport",
     "SuperstepTask",
     "end_run",
+    "from_row",
     "read_output",
     "run_epoch",
     "run_superstep",

@@ -1,4 +1,4 @@
-"""What driver and tasks tell each other: a task, an epoch, a shard's report. Frozen data."""
+"""What driver and tasks tell each other: a task, an epoch, reports. Frozen data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ from headrace.plan.supersteps import Channel, Superstep
 from headrace.state.chain import Chain
 from headrace.state.files import Files
 from headrace.state.local import LocalPlace
-
-#: `seq` of a report row that tells of the shard, not of a stage.
-SHARD_NUMBER = -2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuperstepTask:
@@ -73,9 +69,24 @@ ONLY_EPOCH = Epoch(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """Beam's monitoring infos of one stage in one task."""
+
+    stage: int  # its place in the plan
+    infos: bytes  # a list of Beam's protos, as `engine.metrics` reads it
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """What user code logged and warned about in one task, if the driver was not told at once."""
+
+    records: tuple[Mapping[str, Any], ...]  # as `worker.task.logs` makes them
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport:
-    """What a task tells the driver of its shard. Travels as JSON."""
+    """What a task of a streaming run tells the driver of its shard. Travels as JSON."""
 
     superstep: int
     shard: int
@@ -119,3 +130,35 @@ class ShardReport:
             outputs={int(channel): count for channel, count in outputs.items()},
             files={int(channel): names for channel, names in files.items()},
         )
+
+
+#: What a task tells the driver, one row for each.
+Report = StageReport | LogReport | ShardReport
+
+#: What the number of a report row says: what kind it is, and of a stage, which one.
+_LOGS = -1
+_SHARD = -2
+
+
+def to_row(report: Report) -> tuple[int, bytes]:
+    """Give the number and the payload of the row by which a report travels."""
+    match report:
+        case StageReport(stage, infos):
+            return stage, infos
+        case LogReport(records):
+            return _LOGS, json.dumps(records).encode()
+        case ShardReport():
+            return _SHARD, report.to_bytes()
+
+
+def from_row(number: int, payload: bytes) -> Report:
+    """Read what `to_row` gave.
+
+    >>> from_row(*to_row(StageReport(3, b"infos")))
+    StageReport(stage=3, infos=b'infos')
+    """
+    if number == _LOGS:
+        return LogReport(tuple(json.loads(payload)))
+    if number == _SHARD:
+        return ShardReport.from_bytes(payload)
+    return StageReport(number, payload)

@@ -11,6 +11,7 @@ from typing import Any
 
 from apache_beam.portability import common_urns
 
+from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import ChannelKind, SideInput, Stage
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.lateness import Lateness
@@ -80,7 +81,8 @@ def build(
 def _starves(task: SuperstepTask, shard: int, stage: Stage) -> bool:
     """Whether nothing can reach a stage here: all its inputs are impulses of other shards."""
     return all(
-        task.channels[port.channel].source_ref == "impulse" and port.channel % task.shards != shard
+        isinstance(task.channels[port.channel].source, Impulse)
+        and port.channel % task.shards != shard
         for port in stage.reads
     )
 

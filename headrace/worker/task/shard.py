@@ -20,6 +20,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import TransportError
 from headrace.plan.clocks import MAX_TIME as END
+from headrace.plan.sources import Frame, Impulse
 from headrace.plan.supersteps import ChannelKind
 from headrace.worker.batched.batches import BATCH_VALUES, batch_of
 from headrace.worker.exchange.columns import RowReader
@@ -31,13 +32,14 @@ from headrace.worker.exchange.super_tuples import (
     Rank,
     SuperTuple,
 )
-from headrace.worker.protocol import SHARD_NUMBER, Epoch, ShardReport, SuperstepTask
+from headrace.worker.protocol import Epoch, ShardReport, StageReport, SuperstepTask
 from headrace.worker.task.build import Built, build
 from headrace.worker.task.bundles import blaming
 from headrace.worker.task.in_memory import InMemory
 from headrace.worker.task.logs import Findings
 from headrace.worker.task.memory import Memory
 from headrace.worker.task.outlets import Send
+from headrace.worker.task.report_rows import row_of
 from headrace.worker.task.stage import StageRun
 from headrace.worker.task.stored import Stored
 from headrace.worker.task.trace import Trace
@@ -63,6 +65,7 @@ class ShardRun:
         """Describe a shard; `bounded` and `streaming` make the two kinds that there are."""
         self._task = task
         self._shard = shard
+        self._home = shard % task.shards  # a partition of a DataFrame is no shard
         self._memory = memory
         self._marks = marks
         self._bounded = bounded
@@ -113,7 +116,7 @@ class ShardRun:
             if self._bounded:
                 self.finalise((epoch.attempt,))  # nothing follows that could undo the epoch
             else:
-                built.outlets.send(self._report_row(SHARD_NUMBER, report.to_bytes()))
+                built.outlets.send(row_of(report, self._home))
             for row in findings.rows():
                 built.outlets.send(row)
 
@@ -150,7 +153,8 @@ class ShardRun:
         source = self._task.source
         assert source is not None
         run, transform_id = built.readers[source]
-        step = (self._task.channels[source].source_ref or "").partition(":")[2] or "ReadFromSpark"
+        fed_by = self._task.channels[source].source
+        step = fed_by.name if isinstance(fed_by, Frame) else "ReadFromSpark"
         now = ceiling = None
         if (clock := epoch.clocks.get(source)) is not None:
             # Rows without a time of their own get that of the epoch, unless the frame is bounded:
@@ -220,7 +224,8 @@ class ShardRun:
             with blaming(stage.stage):  # window functions and triggers are the user's too
                 marks[stage.number] = self._advance(stage, epoch, built)
             wakeups.append(stage.next_wakeup())
-            built.outlets.send(self._report_row(stage.number, stage.bundles.metrics()))
+            told = StageReport(stage.number, stage.bundles.metrics())
+            built.outlets.send(row_of(told, self._home))
         groupers = built.each_grouper()
         wakeups += [grouper.next_wakeup() for grouper in groupers]
         waiting = sum(s.pending.count() for s in built.stages if s.pending is not None)
@@ -278,7 +283,7 @@ class ShardRun:
             mine = port.channel % self._task.shards == self._shard
             if channel.kind is not ChannelKind.SOURCE or not mine:
                 continue
-            if channel.source_ref == "impulse" and epoch.first:
+            if isinstance(channel.source, Impulse) and epoch.first:
                 stage.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
             for index, coder_id, elements in epoch.arrivals:
                 if index == port.channel:
@@ -325,12 +330,6 @@ class ShardRun:
             built.outlets.send(
                 SuperTuple(shard, Rank.PULSE, channel, kind, 0, count, MIN_TS, MAX_TS, payload)
             )
-
-    def _report_row(self, number: int, payload: bytes) -> SuperTuple:
-        return SuperTuple(
-            self._shard % self._task.shards, Rank.REPORT, REPORT_CHANNEL, PayloadKind.REPORT,
-            number, 1, 0, 0, payload,
-        )
 
     # -- callbacks that wait for the commit
 
