@@ -30,10 +30,12 @@ from headrace.engine.batch import Outcome, gather
 from headrace.engine.tasks import tasks_of
 from headrace.errors import PlanError, TransportError
 from headrace.plan.settings import Settings
+from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.runner import HeadraceOptions
 from headrace.worker.entry import BATCH_BYTES, BATCH_ROWS, SuperstepTask, run_superstep
 from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, SuperTuple, from_batch, to_batch
+from headrace.worker.protocol import ONLY_EPOCH
 from headrace.worker.task.shard import ShardRun
 
 
@@ -108,7 +110,7 @@ def run_inline(
 
 def _refuse_frames(plan: Plan) -> None:
     for channel in plan.channels:
-        fed = channel.kind is ChannelKind.SOURCE and channel.source_ref not in ("", "impulse")
+        fed = channel.kind is ChannelKind.SOURCE and not isinstance(channel.source, Impulse | None)
         if fed or channel.kind is ChannelKind.OUTPUT:
             msg = f"{channel.label}: DataFrames need Spark; this run has none"
             raise PlanError(msg)
@@ -154,7 +156,11 @@ def _run_here(
     made: list[SuperTuple] = []
     try:
         rows = (row for batch in batches for row in from_batch(batch))
-        ShardRun(task, shard, made.append).run(rows)
+        run = ShardRun.bounded(task, shard)
+        try:
+            run.run_epoch(ONLY_EPOCH, made.append, rows, None)
+        finally:
+            run.tear_down()
     finally:
         if collecting:
             gc.enable()

@@ -156,8 +156,7 @@ def _ls(files: Files, arguments: argparse.Namespace) -> int:
         print("no epoch has been committed yet")
         return 0
     print(
-        f"newest epoch {newest.epoch}{', the last: the pipeline has ended' if newest.done else ''}"
-        f"; kept: {', '.join(map(str, epochs))}; {newest.shards} shards"
+        f"newest epoch {newest.epoch}; kept: {', '.join(map(str, epochs))}; {newest.shards} shards"
     )
     print()
     header = ("unit", "superstep", "shard", "rows", "bytes", "base", "logs")

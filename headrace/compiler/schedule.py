@@ -19,25 +19,28 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.utils import proto_utils
 
-from headrace.compiler.passes.place_frames import FRAME_BUFFER, OUTPUT_BUFFER
-from headrace.compiler.passes.place_scripts import SCRIPT_BUFFER
+from headrace.compiler.buffers import (
+    GROUP_BUFFER,
+    OUTPUT_BUFFER,
+    SPREAD_BUFFER,
+    kind_of,
+    source_of,
+)
 from headrace.compiler.passes.root_stateful import is_stateful
-from headrace.compiler.passes.spread_reshuffles import SPREAD_BUFFER
 from headrace.errors import PlanError
 from headrace.plan.ids import ChannelId, OperatorId, StageId
-from headrace.plan.supersteps import (
-    SHARD_WRITE_URN,
-    STAGE_READ_URN,
-    Channel,
-    ChannelKind,
-    Port,
-    SideInput,
-    Stage,
-    Superstep,
-)
+from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
+from headrace.plan.sources import Frame, Impulse, ScriptOutput, Source
+from headrace.plan.supersteps import Channel, ChannelKind, Port, SideInput, Stage, Superstep
 
 _PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 _TRUNCATE_SIZED = common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn
+#: Why a stage begins with a source of this type.
+_STARTS = {
+    Impulse: "an impulse starts the stage",
+    Frame: "the rows of a DataFrame start the stage",
+    ScriptOutput: "a test stream starts the stage",
+}
 
 
 @dataclass(kw_only=True)
@@ -92,8 +95,8 @@ def _node(stage: Any) -> _Node:
 def _group_buffer(transform_name: str, context: Any) -> str:
     for transform_id, proto in context.components.transforms.items():
         if proto.unique_name == transform_name:
-            return str(translations.create_buffer_id(transform_id, kind="group").decode())
-    return str(translations.create_buffer_id(transform_name, kind="group").decode())
+            return str(translations.create_buffer_id(transform_id, kind=GROUP_BUFFER).decode())
+    return str(translations.create_buffer_id(transform_name, kind=GROUP_BUFFER).decode())
 
 
 def _needs(node: _Node, context: Any, home: set[str]) -> dict[str, tuple[ChannelKind, str]]:
@@ -101,21 +104,17 @@ def _needs(node: _Node, context: Any, home: set[str]) -> dict[str, tuple[Channel
     needs: dict[str, tuple[ChannelKind, str]] = {}
     by_name = {t.unique_name: t for t in node.beam_stage.transforms}
     for transform_id, buffer in node.reads:
-        kind = buffer.partition(":")[0]
+        kind, source = kind_of(buffer), source_of(buffer)
         out = translations.only_element(by_name[transform_id].outputs.values())
         consumers = [
             t for t in node.beam_stage.transforms
             if out in t.inputs.values() and t.unique_name != transform_id
         ]
-        if buffer == translations.IMPULSE_BUFFER.decode():
-            needs[buffer] = (ChannelKind.SOURCE, "an impulse starts the stage")
-        elif kind == FRAME_BUFFER:
-            needs[buffer] = (ChannelKind.SOURCE, "the rows of a DataFrame start the stage")
-        elif kind == SCRIPT_BUFFER:
-            needs[buffer] = (ChannelKind.SOURCE, "a test stream starts the stage")
-        elif kind == "group" and buffer in home:
+        if source is not None:
+            needs[buffer] = (ChannelKind.SOURCE, _STARTS[type(source)])
+        elif kind == GROUP_BUFFER and buffer in home:
             needs[buffer] = (ChannelKind.LOCAL, "the key was forwarded unchanged: exchange elided")
-        elif kind == "group":
+        elif kind == GROUP_BUFFER:
             needs[buffer] = (ChannelKind.GROUP, "a grouping needs all values of a key on one shard")
         elif kind == SPREAD_BUFFER:
             needs[buffer] = (ChannelKind.SPREAD, "a reshuffle asks for redistribution")
@@ -146,12 +145,11 @@ def _assign_depths(
         for _, buffer, _, _ in node.sides:
             depth = max([depth, *(w.depth + 1 for w in writers[buffer])])
         node.depth = depth
-        if depth and any(b.startswith(f"{FRAME_BUFFER}:") for _, b in node.reads):
+        if depth and any(isinstance(source_of(b), Frame) for _, b in node.reads):
             msg = f"stage {node.name} reads a DataFrame in superstep {depth}, not in the first"
             raise PlanError(msg)
-    impulse = translations.IMPULSE_BUFFER.decode()
     for node in nodes:
-        if node.sides or any(b != impulse for _, b in node.reads):
+        if node.sides or not all(isinstance(source_of(b), Impulse) for _, b in node.reads):
             continue
         below = [r.depth for _, buffer in node.writes for r in readers[buffer]]
         if below and min(below) > 1:
@@ -224,10 +222,10 @@ class _Joiner:
                 kind=ChannelKind.SOURCE, sources=[], targets=[node], label=transform_id,
                 reason=reason, coder_id=read_coder,
                 ports=((self._reads, node, transform_id),),
-                source_ref="" if kind is not ChannelKind.SOURCE else buffer,
+                source=source_of(buffer),
             )
             return
-        grouping = buffer.startswith("group:")
+        grouping = kind_of(buffer) == GROUP_BUFFER
         coder_id = self._coder_of_write(*writers[0])
         if grouping and kind is ChannelKind.LOCAL:
             reason = self._home_reason(buffer)
@@ -312,7 +310,7 @@ class _Joiner:
         ports: tuple[tuple[dict[str, list[Port]], _Node, str], ...],
         windowing_id: str = "",
         group_by_target: bool = False,
-        source_ref: str = "",
+        source: Source | None = None,
     ) -> int:
         index = len(self._channels)
         self._channels.append(
@@ -326,7 +324,7 @@ class _Joiner:
                 coder_id=coder_id,
                 windowing_id=windowing_id,
                 group_by_target=group_by_target,
-                source_ref=source_ref,
+                source=source,
             )
         )
         for table, node, transform_id in ports:

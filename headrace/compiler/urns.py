@@ -13,6 +13,7 @@ from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
 from apache_beam.transforms.core import StatelessDoFnInfo
 
 from headrace.errors import UnsupportedTransformError
+from headrace.plan.names import READ_FROM_SPARK_URN, WRITE_TO_SPARK_URN
 
 PAR_DO = common_urns.primitives.PAR_DO.urn
 GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
@@ -29,8 +30,8 @@ COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
 REDISTRIBUTE_BY_KEY = common_urns.composites.REDISTRIBUTE_BY_KEY.urn
 REDISTRIBUTE_ARBITRARILY = common_urns.composites.REDISTRIBUTE_ARBITRARILY.urn
-READ_FROM_SPARK = "headrace:read_from_spark:v1"
-WRITE_TO_SPARK = "headrace:write_to_spark:v1"
+READ_FROM_SPARK = READ_FROM_SPARK_URN
+WRITE_TO_SPARK = WRITE_TO_SPARK_URN
 
 COMBINE_COMPONENTS = frozenset(
     {

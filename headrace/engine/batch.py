@@ -6,19 +6,16 @@ Timers and residuals are worked off inside the tasks, so one epoch is enough.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.engine.failures import translate
 from headrace.engine.host import Host
-from headrace.engine.metrics import merge, parse
 from headrace.engine.outputs import Outputs
-from headrace.engine.replay import replay
+from headrace.engine.reports import gather as gather_reports
 from headrace.io.frames import Frames
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
-from headrace.worker.entry import LOG_NUMBER
 
 
 @dataclass(kw_only=True)
@@ -57,11 +54,5 @@ def _run(
 
 def gather(plan: Plan, reports: list[tuple[int, bytes]]) -> Outcome:
     """Merge the reports of all tasks; say on the driver what user code said on the workers."""
-    names = [stage.name for stage in plan.stages()]
-    infos: dict[str, list[Any]] = defaultdict(list)
-    for number, payload in reports:
-        if number == LOG_NUMBER:
-            replay(payload)
-        else:
-            infos[names[number]].extend(parse(payload))
-    return Outcome(monitoring_infos={name: merge(found) for name, found in infos.items()})
+    _, infos = gather_reports(reports, [stage.name for stage in plan.stages()], {})
+    return Outcome(monitoring_infos=infos)

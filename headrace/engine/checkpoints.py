@@ -30,7 +30,15 @@ from headrace.engine.checkpoint_reading import (
 from headrace.engine.exclusive import created
 from headrace.engine.fencing import claimed, incarnation_name, locked, newest_incarnation
 from headrace.engine.identity import Description, difference
-from headrace.engine.manifests import KEPT_MANIFESTS, LogRecord, Manifest, orphans, retired, seal
+from headrace.engine.manifests import (
+    KEPT_MANIFESTS,
+    LogRecord,
+    Manifest,
+    SourceRecord,
+    orphans,
+    retired,
+    seal,
+)
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
 from headrace.state.files import Files, shown
@@ -121,11 +129,6 @@ class Checkpoint:
         """The epoch that is to be committed next."""
         return 0 if self.newest is None else self.newest.epoch + 1
 
-    @property
-    def old_shards(self) -> int | None:
-        """For how many shards the newest manifest's units were made; None: there is none."""
-        return None if self.newest is None else self.newest.shards
-
     def committed(self, epoch: int) -> bool:
         """Whether an epoch counts already, so that it must not be run again."""
         return epoch < self.next_epoch
@@ -139,9 +142,8 @@ class Checkpoint:
         *,
         units: Mapping[str, Chain],
         watermarks: Mapping[str, Any],
-        sources: Mapping[str, Any],
+        sources: SourceRecord,
         metrics: bytes = b"",
-        done: bool = False,
         batches: Mapping[str, int],
         logs: Mapping[str, LogRecord] = MappingProxyType({}),
     ) -> Manifest:
@@ -149,7 +151,7 @@ class Checkpoint:
         return Manifest(
             epoch=self.next_epoch, incarnation=self.incarnation, shards=self._description.shards,
             pipeline=self._digest, units=units, watermarks=watermarks, sources=sources,
-            metrics=metrics, done=done, batches=batches, logs=logs,
+            metrics=metrics, batches=batches, logs=logs,
         )
 
     def commit(self, manifest: Manifest) -> None:

@@ -262,7 +262,7 @@ class EpochRunner:
         manifest = checkpoint.manifest(
             units={**units, **told.units},
             watermarks={f"{stage}/{shard}": pair for (stage, shard), pair in watermarks.items()},
-            sources=after.to_json(run.clock.now(), run.writer),
+            sources=after.record(run.clock.now(), run.writer),
             metrics=dump(infos),
             batches=after.batches,
             logs=after.logs,

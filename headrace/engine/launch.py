@@ -12,8 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from headrace.engine.tasks import EpochTasks, first_parts, frame_of, has_side_inputs, tasks_of
-from headrace.errors import PlanError
+from headrace.engine.tasks import EpochTasks, first_parts, frame_at, has_side_inputs, tasks_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 from headrace.worker.entry import (
@@ -73,11 +72,8 @@ def _first(plan: Plan, session: Any, task: SuperstepTask, sources: Mapping[str, 
     else:
         frame = no_rows(session)  # the leftmost frame of a union decides on the session
     for index, part in parts.fed.items():
-        name = frame_of(plan.channels[index])
-        if name is None or name not in sources:
-            msg = f"{name}: its DataFrame is not at hand; run the pipeline, not its proto"
-            raise PlanError(msg)
-        frame = frame.union(sources[name].mapInArrow(on_shard(part), rows_type()))
+        source = frame_at(plan, index, sources)
+        frame = frame.union(source.mapInArrow(on_shard(part), rows_type()))
     return frame
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.engine.leftovers import own_folder
-from headrace.engine.replay import replay_entry
+from headrace.engine.replay import replay
 
 _LOG = logging.getLogger(__name__)
 #: The longest name of a socket that every system takes.
@@ -137,7 +137,7 @@ class Ear:
             )
         elif not self._ended:
             try:
-                replay_entry(message["log"])
+                replay(message["log"])
             except Exception as error:  # a warning that the user has made an error, or a handler
                 _LOG.debug("a record of a worker could not be logged: %s", error)
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headrace.errors import CheckpointError
+from headrace.plan.sources import ScriptOutput
 from headrace.state.chain import Chain
 from headrace.state.files import UNFINISHED
 
@@ -51,6 +52,40 @@ class LogRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRecord:
+    """Where the sources are after an epoch, and what else a driver needs to go on from there."""
+
+    now: int = 0  # processing time of the epoch, in microseconds
+    clocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # `SourceClock.to_json`
+    read: tuple[str, ...] = ()  # bounded DataFrames that are read
+    steps: Mapping[str, int] = field(default_factory=dict)  # test stream -> steps it has done
+    marks: Mapping[ScriptOutput, int] = field(default_factory=dict)  # what they said of watermarks
+    wakeup: int | None = None  # processing time at which something is due
+    drained: bool = False  # the sources were told to end
+    begun: bool = True  # the impulses have fired; manifests of format 1 do not say
+    writer: str = ""  # names the run for sinks that count epochs
+
+    def to_json(self) -> dict[str, Any]:
+        """Give what the manifest's file holds."""
+        return {
+            "now": self.now, "clocks": self.clocks, "read": list(self.read), "steps": self.steps,
+            "marks": {f"script:{o.script}:{o.tag}": mark for o, mark in self.marks.items()},
+            "wakeup": self.wakeup, "drained": self.drained, "begun": self.begun,
+            "writer": self.writer,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SourceRecord:
+        """Read what `to_json` gave; TypeError if there is anything else."""
+        told = dict(data)
+        marks = {}
+        for name, mark in told.pop("marks", {}).items():
+            script, _, tag = name.partition(":")[2].rpartition(":")
+            marks[ScriptOutput(script, tag)] = int(mark)
+        return cls(marks=marks, read=tuple(told.pop("read", ())), **told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """All that must be known to go on after an epoch."""
 
@@ -60,9 +95,8 @@ class Manifest:
     pipeline: str  # digest of the pipeline's description
     units: Mapping[str, Chain]  # "superstep-shard" -> where its state is
     watermarks: Mapping[str, Any] = field(default_factory=dict)
-    sources: Mapping[str, Any] = field(default_factory=dict)  # what each source needs to go on
+    sources: SourceRecord = SourceRecord()
     metrics: bytes = b""
-    done: bool = False  # nothing is left to do: the pipeline has ended
     batches: Mapping[str, int] = field(default_factory=dict)  # source -> Spark's last batch
     logs: Mapping[str, LogRecord] = field(default_factory=dict)  # source -> what that batch was
     takeover: bool = False  # an epoch without rows by which a driver has shut an older one out
@@ -77,9 +111,8 @@ class Manifest:
                 "pipeline": self.pipeline,
                 "units": {unit: chain.to_json() for unit, chain in self.units.items()},
                 "watermarks": self.watermarks,
-                "sources": self.sources,
+                "sources": self.sources.to_json(),
                 "metrics": base64.b64encode(self.metrics).decode(),
-                "done": self.done,
                 "batches": self.batches,
                 "logs": {source: asdict(log) for source, log in self.logs.items()},
                 "takeover": self.takeover,
@@ -96,7 +129,9 @@ class Manifest:
             logs = {
                 source: LogRecord.from_json(log) for source, log in found.pop("logs", {}).items()
             }
-            return cls(metrics=metrics, units=units, logs=logs, **found)
+            sources = SourceRecord.from_json(found.pop("sources", {}))
+            found.pop("done", None)  # was written before and meant nothing
+            return cls(metrics=metrics, units=units, logs=logs, sources=sources, **found)
         except (AttributeError, KeyError, TypeError, binascii.Error, CheckpointError) as e:
             msg = f"it is not a manifest ({e})"
             raise ValueError(msg) from e

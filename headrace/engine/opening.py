@@ -110,15 +110,15 @@ def opened(start: Start, checkpoint: Checkpoint) -> Opened:
 
     def nothing_yet() -> Manifest:
         return checkpoint.manifest(
-            units={}, watermarks={}, sources=positions.to_json(clock.now(), writer), batches={}
+            units={}, watermarks={}, sources=positions.record(clock.now(), writer), batches={}
         )
 
     given_away = checkpoint.shut_out(nothing_yet)
     newest = checkpoint.newest
     held, standing = Held(positions=positions), Standing()
     if newest is not None:
-        clock = clock.resumed(newest.sources["now"])
-        writer = newest.sources["writer"]
+        clock = clock.resumed(newest.sources.now)
+        writer = newest.sources.writer
         positions = positions.restored(newest.sources, newest.batches, newest.logs, clock.now())
         held = Held.resumed(newest, start.plan, positions)
         standing = first_standing(newest, start.plan, held)

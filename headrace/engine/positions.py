@@ -2,7 +2,7 @@
 
 Pure: `Positions` is frozen, and every change gives a new one. Source clocks, steps of test streams,
 DataFrames that were read, batches that count. Times are handed in; knows nothing of Spark, files
-and threads. What must survive a driver goes into the manifest by `to_json`.
+and threads. What must survive a driver goes into the manifest by `record`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.engine.manifests import LogRecord
-from headrace.engine.tasks import FRAME_PREFIX
+from headrace.engine.manifests import LogRecord, SourceRecord
 from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
-from headrace.plan.scripts import Script, ScriptStep, StepKind, script_ref
-from headrace.plan.supersteps import ChannelKind, Plan
+from headrace.plan.scripts import Script, ScriptStep, StepKind
+from headrace.plan.sources import Frame, Impulse, ScriptOutput, Source
+from headrace.plan.supersteps import Plan
 
 #: What a test stream brings in one epoch: channel, coder, and encoded elements with their times.
 Arrivals = tuple[tuple[int, str, tuple[tuple[bytes, int], ...]], ...]
@@ -27,7 +27,7 @@ FAR_AHEAD = 86_400_000_000
 class Sources:
     """What a plan reads; the same from the first epoch to the last."""
 
-    channels: Mapping[str, int]  # a channel's source_ref -> the channel
+    channels: Mapping[Source, int]  # what feeds a channel -> the channel
     scripts: tuple[Script, ...]
     bounded: tuple[str, ...]  # reads whose DataFrames have an end, in the order of the pipeline
 
@@ -36,9 +36,9 @@ class Sources:
         """Take what counts from a plan."""
         return cls(
             channels={
-                channel.source_ref: index
+                channel.source: index
                 for index, channel in enumerate(plan.channels)
-                if channel.kind is ChannelKind.SOURCE and channel.source_ref
+                if channel.source is not None
             },
             scripts=plan.scripts,
             bounded=tuple(bounded),
@@ -46,27 +46,30 @@ class Sources:
 
     def channel_of_frame(self, name: str) -> int:
         """Give the channel that a read's DataFrame feeds."""
-        return self.channels[FRAME_PREFIX + name]
+        return self.channels[Frame(name)]
 
     def clocks(self, positions: Positions) -> dict[int, SourceClock]:
         """Give the clocks of DataFrames by the channels they feed."""
-        found = {FRAME_PREFIX + name: clock for name, clock in positions.clocks.items()}
-        return {self.channels[ref]: clock for ref, clock in found.items() if ref in self.channels}
+        found = {Frame(name): clock for name, clock in positions.clocks.items()}
+        return {self.channels[f]: clock for f, clock in found.items() if f in self.channels}
 
     def watermarks(self, positions: Positions, now: int) -> dict[int, int]:
         """Give the watermark of every source, by the channel it feeds."""
         return {
-            channel: self._watermark(positions, ref, now) for ref, channel in self.channels.items()
+            channel: self._watermark(positions, source, now)
+            for source, channel in self.channels.items()
         }
 
-    def _watermark(self, positions: Positions, ref: str, now: int) -> int:
-        if ref.startswith(FRAME_PREFIX):
-            return positions.clocks[ref.removeprefix(FRAME_PREFIX)].watermark(now)
-        for script in self.scripts:
-            if ref in {script_ref(script.name, tag) for tag in script.tags}:
-                over = positions.steps.get(script.name, 0) >= len(script.steps)
-                return MAX_TIME if over else positions.marks.get(ref, MIN_TIME)
-        return MAX_TIME  # an impulse: it has fired in the first epoch
+    def _watermark(self, positions: Positions, source: Source, now: int) -> int:
+        match source:
+            case Frame(name):
+                return positions.clocks[name].watermark(now)
+            case ScriptOutput(name, _):
+                (steps,) = (script.steps for script in self.scripts if script.name == name)
+                over = positions.steps.get(name, 0) >= len(steps)
+                return MAX_TIME if over else positions.marks.get(source, MIN_TIME)
+            case Impulse():
+                return MAX_TIME  # it fires in the first epoch, and never again
 
     def unread(self, positions: Positions) -> list[str]:
         """Give the reads of bounded DataFrames that have not been read."""
@@ -83,15 +86,15 @@ class Sources:
         )
         done = positions.steps.get(script.name, 0)
         step: ScriptStep = script.steps[done]
-        ref = script_ref(script.name, step.tag)
+        output = ScriptOutput(script.name, step.tag)
         ahead = replace(positions, steps={**positions.steps, script.name: done + 1})
         match step.kind:
             case StepKind.ELEMENTS:
-                channel = self.channels.get(ref)
+                channel = self.channels.get(output)
                 found = () if channel is None else ((channel, script.coder_id, step.elements),)
                 return Stepped(positions=ahead, arrivals=found)
             case StepKind.WATERMARK:
-                marks = {**positions.marks, ref: step.micros}
+                marks = {**positions.marks, output: step.micros}
                 return Stepped(positions=replace(ahead, marks=marks))
             case StepKind.CLOCK:
                 return Stepped(positions=ahead, clock_micros=step.micros)
@@ -122,7 +125,7 @@ class Positions:
     clocks: Mapping[str, SourceClock] = field(default_factory=dict)  # by the read's name
     read: frozenset[str] = frozenset()  # bounded DataFrames that were read
     steps: Mapping[str, int] = field(default_factory=dict)  # test stream -> steps it has done
-    marks: Mapping[str, int] = field(default_factory=dict)  # a test stream's output -> watermark
+    marks: Mapping[ScriptOutput, int] = field(default_factory=dict)  # what test streams told
     batches: Mapping[str, int] = field(default_factory=dict)  # read -> its last batch that counts
     logs: Mapping[str, LogRecord] = field(default_factory=dict)  # what these batches were
     wakeup: int | None = None  # earliest processing time at which a task has something to do
@@ -170,51 +173,51 @@ class Positions:
         idle = [clock.next_idle(now) for clock in self.clocks.values()]
         return min((t for t in (self.wakeup, *idle) if t is not None), default=None)
 
-    def to_json(self, now: int, writer: str) -> dict[str, Any]:
+    def record(self, now: int, writer: str) -> SourceRecord:
         """Give what a manifest keeps of the sources; batches and logs stand beside it.
 
         Args:
             now: processing time.
             writer: names the run for its sinks.
         """
-        return {
-            "now": now,
-            "clocks": {name: clock.to_json() for name, clock in self.clocks.items()},
-            "read": sorted(self.read),
-            "steps": dict(self.steps),
-            "marks": dict(self.marks),
-            "wakeup": self.wakeup,
-            "drained": self.drained,
-            "begun": self.begun,
-            "writer": writer,
-        }
+        return SourceRecord(
+            now=now,
+            clocks={name: clock.to_json() for name, clock in self.clocks.items()},
+            read=tuple(sorted(self.read)),
+            steps=dict(self.steps),
+            marks=dict(self.marks),
+            wakeup=self.wakeup,
+            drained=self.drained,
+            begun=self.begun,
+            writer=writer,
+        )
 
     def restored(
-        self, told: Mapping[str, Any], batches: Mapping[str, int],
-        logs: Mapping[str, LogRecord], now: int,
+        self, told: SourceRecord, batches: Mapping[str, int], logs: Mapping[str, LogRecord],
+        now: int,
     ) -> Positions:
         """Go on from what a manifest keeps, with the policies of these clocks.
 
         Args:
-            told: what `to_json` gave.
+            told: what `record` gave.
             batches: what stands beside it.
             logs: the same.
             now: processing time; silence before it was nobody's, as nobody listened.
         """
         clocks = dict(self.clocks)
-        for name, clock in told["clocks"].items():
+        for name, clock in told.clocks.items():
             if name in clocks:
                 clocks[name] = clocks[name].restored(clock).resumed(now)
         return Positions(
             clocks=clocks,
-            read=frozenset(told["read"]),
-            steps={**self.steps, **told["steps"]},
-            marks=dict(told["marks"]),
+            read=frozenset(told.read),
+            steps={**self.steps, **told.steps},
+            marks=dict(told.marks),
             batches=dict(batches),
             logs=dict(logs),
-            wakeup=told["wakeup"],
-            drained=told["drained"],
-            begun=told.get("begun", True),
+            wakeup=told.wakeup,
+            drained=told.drained,
+            begun=told.begun,
         )
 
 

@@ -7,21 +7,15 @@ step; records of workers get both there. A format of the user's own has them as 
 
 from __future__ import annotations
 
-import json
 import logging
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.engine.failures import class_of
 
 
-def replay(payload: bytes) -> None:
-    """Log what a task's report holds."""
-    for entry in json.loads(payload):
-        replay_entry(entry)
-
-
-def replay_entry(entry: dict[str, Any]) -> None:
+def replay(entry: Mapping[str, Any]) -> None:
     """Log one record, or warn once more."""
     if entry["kind"] == "warning":
         found = class_of(entry["module"], entry["category"])

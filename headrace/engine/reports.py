@@ -14,7 +14,7 @@ from headrace.engine.metrics import merge, parse
 from headrace.engine.replay import replay
 from headrace.errors import TransportError
 from headrace.state.chain import Chain
-from headrace.worker.entry import LOG_NUMBER, SHARD_NUMBER, ShardReport
+from headrace.worker.entry import LogReport, ShardReport, StageReport, from_row
 
 #: Beam's monitoring infos, by the names of stages.
 Infos = dict[str, list[Any]]
@@ -26,19 +26,21 @@ def gather(
     """Take the reports of one epoch; what user code logged is logged here again.
 
     Args:
-        rows: a number that says of what, and the report.
+        rows: number and payload of each report row.
         stages: the names of the plan's stages, in its order.
         before: the metrics of all epochs before.
     """
     infos = {name: list(found) for name, found in before.items()}
     reports: list[ShardReport] = []
     for number, payload in rows:
-        if number == LOG_NUMBER:
-            replay(payload)
-        elif number == SHARD_NUMBER:
-            reports.append(ShardReport.from_bytes(payload))
-        else:
-            infos.setdefault(stages[number], []).extend(parse(payload))
+        match from_row(number, payload):
+            case LogReport(records):
+                for record in records:
+                    replay(record)
+            case StageReport(stage, found):
+                infos.setdefault(stages[stage], []).extend(parse(found))
+            case ShardReport() as report:
+                reports.append(report)
     return reports, {name: merge(found) for name, found in infos.items()}
 
 

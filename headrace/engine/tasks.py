@@ -9,16 +9,17 @@ import pickle
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
+from headrace.errors import PlanError
 from headrace.plan.ids import StageId
 from headrace.plan.settings import Settings
+from headrace.plan.sources import Frame
 from headrace.plan.supersteps import Channel, ChannelKind, Plan
 from headrace.worker.entry import SuperstepTask
 
 #: Depth given to channels that no stage reads: past the last superstep.
 NO_READER = 1 << 30
-#: How a channel's `source_ref` begins when a DataFrame feeds it; the transform's name follows.
-FRAME_PREFIX = "frame:"
 
 
 def tasks_of(
@@ -111,7 +112,7 @@ def first_parts(plan: Plan, task: SuperstepTask) -> FirstParts:
         for index, channel in enumerate(plan.channels)
         if channel.kind is ChannelKind.SOURCE and here.issuperset(channel.target_stages)
     ]
-    fed = {index: reached(plan, c) for index, c in starts if frame_of(c) is not None}
+    fed = {index: reached(plan, c) for index, c in starts if isinstance(c.source, Frame)}
     others = here.difference(*fed.values()).union(
         *(reached(plan, c) for index, c in starts if index not in fed)
     )
@@ -123,11 +124,14 @@ def first_parts(plan: Plan, task: SuperstepTask) -> FirstParts:
     )
 
 
-def frame_of(channel: Channel) -> str | None:
-    """Give the name of the read whose DataFrame feeds a channel; None if none does."""
-    if channel.kind is not ChannelKind.SOURCE or not channel.source_ref.startswith(FRAME_PREFIX):
-        return None
-    return channel.source_ref.removeprefix(FRAME_PREFIX)
+def frame_at(plan: Plan, channel: int, sources: Mapping[str, Any]) -> Any:
+    """Find the DataFrame that feeds a channel among those at hand, by the names of their reads."""
+    source = plan.channels[channel].source
+    if not isinstance(source, Frame) or source.name not in sources:
+        name = source.name if isinstance(source, Frame) else plan.channels[channel].label
+        msg = f"{name}: its DataFrame is not at hand; run the pipeline, not its proto"
+        raise PlanError(msg)
+    return sources[source.name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,8 +27,7 @@ from headrace.io.claims import Claim
 from headrace.io.columns import columns_of
 from headrace.io.places import EPOCH, FILE_FORMATS, EpochFolders, Mode
 from headrace.io.round_trip import RoundTrip, find_again
-
-WRITE_URN = "headrace:write_to_spark:v1"
+from headrace.plan.names import WRITE_TO_SPARK_URN
 
 
 class Lease:
@@ -100,7 +99,7 @@ class Sink(RoundTrip):
         """Describe the write."""
         schema = self.schema
         told = json.loads(schema.json()) if isinstance(schema, StructType) else schema
-        return WRITE_URN, json.dumps({"columns": told}).encode()
+        return WRITE_TO_SPARK_URN, json.dumps({"columns": told}).encode()
 
     def columns(self, session: Any) -> StructType:
         """Give the schema; words such as `name string, price double` need a session to be read."""
@@ -123,7 +122,7 @@ class Sink(RoundTrip):
         raise NotImplementedError
 
 
-Sink.register_urn(WRITE_URN, None, find_again)
+Sink.register_urn(WRITE_TO_SPARK_URN, None, find_again)
 
 
 class WriteToSpark(Sink):

@@ -22,14 +22,12 @@ from headrace.io.round_trip import RoundTrip, find_again
 from headrace.io.rows import row_class
 from headrace.io.watermarks import Monotonic, Policy, policy_of
 from headrace.plan.clocks import SourceClock
-
-READ_URN = "headrace:read_from_spark:v1"
-
-#: How the columns beside the row's own begin; the name of the user's column follows. No column of a
-#: row begins with an underscore, so they cannot be mistaken. The worker knows them too.
-TIME_COLUMN = "__headrace_time:"
-TIME_OR_DROP_COLUMN = "__headrace_time_or_drop:"  # the same; a row without a time is left out
-PARTITION_COLUMN = "__headrace_partition:"
+from headrace.plan.names import (
+    PARTITION_COLUMN,
+    READ_FROM_SPARK_URN,
+    TIME_COLUMN,
+    TIME_OR_DROP_COLUMN,
+)
 
 #: Seconds that still fit into Beam's time range, which ends in the year 294,247.
 _MAX_SECONDS = 9_223_372_036_854
@@ -176,10 +174,10 @@ class ReadFromSpark(RoundTrip):
             "partition": self.read.partition,
             "streaming": self.read.streaming,
         }
-        return READ_URN, json.dumps(told).encode()
+        return READ_FROM_SPARK_URN, json.dumps(told).encode()
 
 
-ReadFromSpark.register_urn(READ_URN, None, find_again)
+ReadFromSpark.register_urn(READ_FROM_SPARK_URN, None, find_again)
 
 
 def _quoted(name: str) -> str:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-#: How a channel's `source_ref` begins when a script feeds it; the script's name and a tag follow.
-SCRIPT_PREFIX = "script:"
-
 
 class StepKind(Enum):
     """What one step does."""
@@ -35,8 +32,3 @@ class Script:
     coder_id: str  # of the elements
     tags: tuple[str, ...]  # its outputs
     steps: tuple[ScriptStep, ...]
-
-
-def script_ref(name: str, tag: str) -> str:
-    """Name the source of a channel that a script's output feeds."""
-    return f"{SCRIPT_PREFIX}{name}:{tag}"

@@ -17,10 +17,7 @@ from headrace.plan.operators import Operator
 from headrace.plan.regions import Region
 from headrace.plan.scripts import Script
 from headrace.plan.slices import Slices
-
-#: What the compiler puts at the two ends of a stage, and the worker builds operations for.
-STAGE_READ_URN = "headrace:stage_read:v1"
-SHARD_WRITE_URN = "headrace:shard_write:v1"
+from headrace.plan.sources import Source
 
 
 class ChannelKind(Enum):
@@ -49,7 +46,7 @@ class Channel:
     windowing_id: str = ""  # windowing strategy, for groupings
     group_by_target: bool = False  # LOCAL channel whose reader groups by key (an elided exchange)
     slices: Slices | None = None  # the grouping keeps one partial per slice, not one per window
-    source_ref: str = ""  # "impulse", or which DataFrame feeds it; empty: nothing ever comes
+    source: Source | None = None  # of a SOURCE channel: what feeds it; None: nothing ever comes
 
     @property
     def groups(self) -> bool:

@@ -1,10 +1,11 @@
-"""What driver and tasks tell each other: a task, an epoch, a shard's report. Frozen data."""
+"""What driver and tasks tell each other: a task, an epoch, reports. Frozen data."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Any
 
 from headrace.plan.clocks import SourceClock
@@ -53,17 +54,40 @@ class Epoch:
     chains: Mapping[str, Chain]  # for each unit of state: where it is
     former: Mapping[int, tuple[Chain, ...]]  # superstep -> units of another number of shards
     watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard): in and out, last epoch
-    files: Files  # the checkpoint folder
+    files: Files | None  # the checkpoint folder; None: nothing outlives the epoch
     next_driver: str  # the file in it that tells of a newer driver
-    local: LocalPlace  # where stores are kept, on whichever machine
+    local: LocalPlace | None  # where stores are kept, on whichever machine; None: likewise
     direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
     bundle_seconds: float  # how long a splittable DoFn may run before it is split
     traces: str = ""  # where tasks write down what they are about, one element at a time; empty: no
 
 
+#: The epoch that a batch is: everything comes in it, and nothing outlives it.
+ONLY_EPOCH = Epoch(
+    run="", number=0, incarnation=0, attempt="only", confirmed=(), now=0, first=True, drain=False,
+    sources={}, clocks={}, feeding=None, ending=True, arrivals=(), chains={}, former={},
+    watermarks={}, files=None, next_driver="", local=None, direct={}, bundle_seconds=inf,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StageReport:
+    """Beam's monitoring infos of one stage in one task."""
+
+    stage: int  # its place in the plan
+    infos: bytes  # a list of Beam's protos, as `engine.metrics` reads it
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """What user code logged and warned about in one task, if the driver was not told at once."""
+
+    records: tuple[Mapping[str, Any], ...]  # as `worker.task.logs` makes them
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport:
-    """What a task tells the driver of its shard. Travels as JSON."""
+    """What a task of a streaming run tells the driver of its shard. Travels as JSON."""
 
     superstep: int
     shard: int
@@ -107,3 +131,35 @@ class ShardReport:
             outputs={int(channel): count for channel, count in outputs.items()},
             files={int(channel): names for channel, names in files.items()},
         )
+
+
+#: What a task tells the driver, one row for each.
+Report = StageReport | LogReport | ShardReport
+
+#: What the number of a report row says: what kind it is, and of a stage, which one.
+_LOGS = -1
+_SHARD = -2
+
+
+def to_row(report: Report) -> tuple[int, bytes]:
+    """Give the number and the payload of the row by which a report travels."""
+    match report:
+        case StageReport(stage, infos):
+            return stage, infos
+        case LogReport(records):
+            return _LOGS, json.dumps(records).encode()
+        case ShardReport():
+            return _SHARD, report.to_bytes()
+
+
+def from_row(number: int, payload: bytes) -> Report:
+    """Read what `to_row` gave.
+
+    >>> from_row(*to_row(StageReport(3, b"infos")))
+    StageReport(stage=3, infos=b'infos')
+    """
+    if number == _LOGS:
+        return LogReport(tuple(json.loads(payload)))
+    if number == _SHARD:
+        return ShardReport.from_bytes(payload)
+    return StageReport(number, payload)

@@ -11,6 +11,7 @@ import pytest
 from headrace.cli.main import main
 from headrace.cli.state import iso
 from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.manifests import SourceRecord
 from headrace.state.chain import Chain
 from headrace.state.changelog import write_rows
 from headrace.state.files import Files
@@ -32,6 +33,7 @@ PIPELINE = {
     "channels": [],
 }
 LOG = "state/1-0/00000001-00000001-0.log"
+AT_START = SourceRecord()
 
 
 def chain_of(
@@ -61,7 +63,7 @@ def place(tmp_path: Path) -> str:
                  {"1-10": tenth, "1-2": Chain(), "1-0": whole}]
         for found in units:
             checkpoint.commit(
-                checkpoint.manifest(units=found, watermarks={}, sources={}, batches={})
+                checkpoint.manifest(units=found, watermarks={}, sources=AT_START, batches={})
             )
     return place
 
@@ -146,7 +148,7 @@ def test_a_row_of_an_unknown_kind_is_shown_as_such(
     with Checkpoint.open(place, PIPELINE, now=NOON) as checkpoint:
         chain = chain_of(checkpoint.files, "1-0", {b"?\0\1rest": b"v"})
         checkpoint.commit(
-            checkpoint.manifest(units={"1-0": chain}, watermarks={}, sources={}, batches={})
+            checkpoint.manifest(units={"1-0": chain}, watermarks={}, sources=AT_START, batches={})
         )
     assert said(capsys, "show", place) == [
         "1-0  unknown b'?'  stage 1 (Sum/Merge)  name 7 B  value 1 B  b'v'"
@@ -213,7 +215,8 @@ def test_verify_reads_spark_s_own_log_too(
         assert log.record is not None
         checkpoint.commit(
             checkpoint.manifest(
-                units={}, watermarks={}, sources={}, batches={"Read": 1}, logs={"Read": log.record}
+                units={}, watermarks={}, sources=AT_START, batches={"Read": 1},
+                logs={"Read": log.record},
             )
         )
     assert said(capsys, "verify", place)[-1].startswith("good: epoch 0")
@@ -247,7 +250,7 @@ def test_verify_begins_again_when_the_pipeline_swept_meanwhile(
             with Checkpoint.open(place, PIPELINE, now=NOON) as checkpoint:
                 for _ in range(3):
                     checkpoint.commit(
-                        checkpoint.manifest(units={}, watermarks={}, sources={}, batches={})
+                        checkpoint.manifest(units={}, watermarks={}, sources=AT_START, batches={})
                     )
                 checkpoint.sweep()
         return real(self, file)

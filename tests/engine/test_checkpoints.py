@@ -28,8 +28,9 @@ from headrace.engine.checkpoint_reading import (
 )
 from headrace.engine.checkpoints import Checkpoint
 from headrace.engine.fencing import incarnations_of
-from headrace.engine.manifests import Manifest, number_of, orphans, seal, unseal
+from headrace.engine.manifests import Manifest, SourceRecord, number_of, orphans, seal, unseal
 from headrace.errors import CheckpointError
+from headrace.plan.sources import ScriptOutput
 from headrace.state.chain import Chain, Link
 from headrace.state.files import Files
 
@@ -78,7 +79,7 @@ def wrote(checkpoint: Checkpoint, unit: str, epoch: int, attempt: int = 0) -> Li
 
 
 def commit(checkpoint: Checkpoint, units: dict[str, Chain] | None = None, **more: Any) -> Manifest:
-    facts: dict[str, Any] = {"watermarks": {}, "sources": {}, "batches": {}, **more}
+    facts: dict[str, Any] = {"watermarks": {}, "sources": SourceRecord(), "batches": {}, **more}
     manifest = checkpoint.manifest(units=units or {}, **facts)
     checkpoint.commit(manifest)
     return manifest
@@ -99,7 +100,6 @@ def test_a_new_folder_begins_with_epoch_0_and_incarnation_1(place: str) -> None:
     with opened(place) as checkpoint:
         assert (checkpoint.incarnation, checkpoint.next_epoch) == (1, 0)
         assert checkpoint.newest is None
-        assert checkpoint.old_shards is None
         assert not checkpoint.committed(0)
     (start,) = incarnations_of(Files(place))
     assert (start.host, start.pid) == (socket.gethostname(), os.getpid())
@@ -109,15 +109,16 @@ def test_a_new_folder_begins_with_epoch_0_and_incarnation_1(place: str) -> None:
 def test_what_was_committed_is_read_back_by_the_next_driver(place: str) -> None:
     chain = Chain(base=(link("state/1-0/a"),), logs=(link("state/1-0/b"), link("state/1-0/c")))
     facts: dict[str, Any] = {
-        "watermarks": {"1": [5, -7]}, "sources": {"orders": {"at": [1, None, "x"]}},
-        "metrics": bytes(range(256)), "done": True, "batches": {"orders": 41},
+        "watermarks": {"1": [5, -7]}, "metrics": bytes(range(256)),
+        "sources": SourceRecord(now=1, clocks={"orders": {"at": [1, None, "x"]}}),
+        "batches": {"orders": 41},
     }
     with opened(place) as first:
         commit(first)
         written = commit(first, {"1-0": chain, "1-1": Chain()}, **facts)
     with opened(place) as second:
         assert second.newest == written
-        assert (second.incarnation, second.next_epoch, second.old_shards) == (2, 2, 2)
+        assert (second.incarnation, second.next_epoch) == (2, 2)
         assert second.committed(1) and not second.committed(2)
     assert written.units == {"1-0": chain, "1-1": Chain()}
     for field, value in facts.items():
@@ -231,7 +232,8 @@ def test_an_older_driver_that_commits_last_makes_the_newer_one_start_again(
 
 
 def nothing_yet(checkpoint: Checkpoint) -> Manifest:
-    return checkpoint.manifest(units={}, watermarks={}, sources={"begun": False}, batches={})
+    record = SourceRecord(begun=False)
+    return checkpoint.manifest(units={}, watermarks={}, sources=record, batches={})
 
 
 @pytest.mark.parametrize("committed", [0, 2])
@@ -242,7 +244,7 @@ def test_without_a_lock_a_driver_that_sleeps_in_its_commit_finds_the_epoch_given
     old = opened(place)
     chain = Chain(logs=(link("state/1-0/a"),), version=1, past=(1,))
     for _ in range(committed):
-        commit(old, {"1-0": chain}, sources={"x": 1}, batches={"orders": 7})
+        commit(old, {"1-0": chain}, sources=SourceRecord(now=1), batches={"orders": 7})
     new = opened(place)
     assert new.shut_out(lambda: nothing_yet(new)) == [committed]
     monkeypatch.setattr(old, "check_newest", lambda: None)  # what it saw before it slept
@@ -264,7 +266,7 @@ def test_without_a_lock_an_epoch_committed_a_moment_ago_counts(
     commit(old)
     new = opened(place)
     monkeypatch.setattr(old, "check_newest", lambda: None)
-    written = commit(old, sources={"x": 2})
+    written = commit(old, sources=SourceRecord(now=2))
     assert new.shut_out(lambda: nothing_yet(new)) == [2]
     assert new.newest is not None and new.newest.sources == written.sources
 
@@ -502,13 +504,40 @@ def test_files_with_foreign_names_are_no_manifests(place: str) -> None:
 SAMPLE = Manifest(
     epoch=3, incarnation=2, shards=2, pipeline="0123456789abcdef",
     units={"1-0": Chain(base=(link("state/1-0/00000001-x.snap"),), logs=(link("state/1-0/b"),))},
-    watermarks={"1": [0, 5]}, sources={"a": {"offset": 1}}, metrics=b"\x00\xffabc",
-    done=False, batches={"a": 3},
+    watermarks={"1": [0, 5]}, metrics=b"\x00\xffabc", batches={"a": 3},
+    sources=SourceRecord(
+        now=7, clocks={"a": {"floor": 1}}, read=("b",), steps={"s": 2}, wakeup=9, drained=True,
+        marks={ScriptOutput("a: s", "left"): 5}, writer="w",
+    ),
 ).to_bytes()
 
 
 def test_a_sealed_manifest_is_read_back() -> None:
     assert Manifest.from_bytes(SAMPLE).to_bytes() == SAMPLE
+
+
+def test_a_manifest_of_the_time_before_typed_sources_is_read() -> None:
+    told = {
+        "now": 7, "clocks": {"orders": {"floor": 1}}, "read": ["b"], "steps": {"s": 2},
+        "marks": {"script:a: s:left": 5}, "wakeup": None, "drained": False, "writer": "w",
+    }
+    data = seal(
+        {"epoch": 3, "incarnation": 2, "shards": 2, "pipeline": "p", "units": {}, "watermarks": {},
+         "sources": told, "metrics": "", "done": False, "batches": {}, "takeover": False}
+    )
+    assert Manifest.from_bytes(data).sources == SourceRecord(
+        now=7, clocks={"orders": {"floor": 1}}, read=("b",), steps={"s": 2},
+        marks={ScriptOutput("a: s", "left"): 5}, writer="w", begun=True,
+    )
+
+
+def test_a_manifest_with_a_field_of_sources_that_nobody_knows_is_no_manifest() -> None:
+    data = seal(
+        {"epoch": 3, "incarnation": 2, "shards": 2, "pipeline": "p", "units": {}, "watermarks": {},
+         "sources": {"tides": 1}, "metrics": "", "batches": {}}
+    )
+    with pytest.raises(ValueError, match="not a manifest .*tides"):
+        Manifest.from_bytes(data)
 
 
 @given(st.integers(0, len(SAMPLE) - 1), st.integers(1, 255))
@@ -615,11 +644,11 @@ def test_another_number_of_shards_is_offered_until_an_epoch_was_committed_with_i
         commit(checkpoint)
     for _ in range(2):  # a crash before the commit changes nothing
         with opened(place, {**PIPELINE, "shards": 5}) as checkpoint:
-            assert checkpoint.old_shards == 2
+            assert checkpoint.newest is not None and checkpoint.newest.shards == 2
     with opened(place, {**PIPELINE, "shards": 5}) as checkpoint:
         commit(checkpoint)
     with opened(place, {**PIPELINE, "shards": 3}) as checkpoint:
-        assert checkpoint.old_shards == 5
+        assert checkpoint.newest is not None and checkpoint.newest.shards == 5
 
 
 def test_changed_code_is_noted_and_accepted(place: str) -> None:

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from headrace.engine.listening import Ear, TaskCount
-from headrace.engine.replay import StepFormatter, replay_entry
+from headrace.engine.replay import StepFormatter, replay
 from headrace.worker.task.live_channel import Counted, Teller, teller
 from headrace.worker.task.logs import Findings
 
@@ -101,7 +101,7 @@ def test_by_default_a_workers_record_has_its_time_and_step(
         "kind": "log", "name": "user.code", "level": logging.WARNING, "message": "seen",
         "path": "a.py", "line": 3, "created": 86_400.0 * 365, "step": "Parse",
     }
-    replay_entry(entry)
+    replay(entry)
     (record,) = caplog.records
     assert record.created == entry["created"]
     form = StepFormatter(logging.BASIC_FORMAT)

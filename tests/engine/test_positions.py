@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
-from headrace.engine.manifests import LogRecord
+from headrace.engine.manifests import LogRecord, SourceRecord
 from headrace.engine.positions import FAR_AHEAD, Intake, Positions, Sources, run_away
 from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
-from headrace.plan.scripts import Script, ScriptStep, StepKind, script_ref
+from headrace.plan.scripts import Script, ScriptStep, StepKind
+from headrace.plan.sources import Frame, Impulse, ScriptOutput
 
 SECOND = 1_000_000
 ELEMENTS = ScriptStep(kind=StepKind.ELEMENTS, tag="a", elements=((b"x", 5),))
@@ -21,8 +22,8 @@ SCRIPT = Script(
 )  # fmt: skip
 SOURCES = Sources(
     channels={
-        "impulse": 0, "frame:events": 1, "frame:table": 2,
-        script_ref("script", "a"): 3, script_ref("script", "b"): 4,
+        Impulse(): 0, Frame("events"): 1, Frame("table"): 2,
+        ScriptOutput("script", "a"): 3, ScriptOutput("script", "b"): 4,
     },
     scripts=(SCRIPT,), bounded=("table",),
 )  # fmt: skip
@@ -90,8 +91,8 @@ def test_what_a_manifest_keeps_gives_the_same_positions_again() -> None:
     there = SOURCES.next_step(START).positions.after(
         Intake(frame=object(), source="events", batch=2), {"": SECOND}, now=3, wakeup=5, log=log
     )
-    told = json.loads(json.dumps(there.to_json(11, "w")))
-    assert (told["now"], told["writer"]) == (11, "w")
+    told = SourceRecord.from_json(json.loads(json.dumps(there.record(11, "w").to_json())))
+    assert (told.now, told.writer) == (11, "w")
     assert START.restored(told, there.batches, there.logs, now=3) == there
 
 
@@ -99,7 +100,7 @@ def test_silence_while_no_driver_ran_makes_no_partition_idle() -> None:
     clocks = {"events": SourceClock(idle_after=10)}
     there = Positions(clocks=clocks).after(Intake(source="events"), {"p": 1}, now=0, wakeup=None)
     assert there.next_wakeup(0) == 10
-    back = Positions(clocks=clocks).restored(there.to_json(0, "w"), {}, {}, now=500)
+    back = Positions(clocks=clocks).restored(there.record(0, "w"), {}, {}, now=500)
     assert back.next_wakeup(500) == 510
 
 

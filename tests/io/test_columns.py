@@ -13,12 +13,9 @@ from apache_beam.typehints import row_type, typehints
 from apache_beam.utils.timestamp import Timestamp
 from pyspark.sql import types as t
 
-from headrace.compiler import urns
 from headrace.errors import ColumnTypeError
 from headrace.io.columns import arrow_schema, columns_of
 from headrace.io.rows import row_class
-from headrace.io.sinks import WRITE_URN
-from headrace.io.sources import READ_URN
 
 
 class Place(NamedTuple):
@@ -134,8 +131,3 @@ def test_a_column_type_that_cannot_be_written_is_refused_by_its_name() -> None:
     schema = t.StructType([t.StructField("v", t.VariantType(), True)])
     with pytest.raises(ColumnTypeError, match="column 'v' of type variant cannot be written"):
         arrow_schema(schema)
-
-
-def test_the_urns_of_the_transforms_are_those_the_compiler_knows() -> None:
-    assert READ_URN == urns.READ_FROM_SPARK
-    assert WRITE_URN == urns.WRITE_TO_SPARK

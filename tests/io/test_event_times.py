@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from pyspark.sql import types as t
 
 from headrace.errors import ColumnTypeError
-from headrace.io import sources
 from headrace.io.rows import row_class
+from headrace.plan.names import PARTITION_COLUMN, TIME_COLUMN, TIME_OR_DROP_COLUMN
 from headrace.worker.batched.batches import Columns
 from headrace.worker.exchange import columns
 from headrace.worker.exchange.columns import RowReader
 
 NUMBERS = t.StructType([t.StructField("n", t.LongType())])
-TIME, PARTITION = columns.TIME_COLUMN, columns.PARTITION_COLUMN
+TIME, PARTITION = TIME_COLUMN, PARTITION_COLUMN
 
 
 def reader(schema: t.StructType = NUMBERS, **limits: Any) -> RowReader:
@@ -37,18 +37,13 @@ def batch(times: list[int | None], partitions: list[Any] | None = None) -> pa.Re
     return pa.record_batch(made)
 
 
-def test_both_ends_know_the_columns_by_the_same_names() -> None:
-    assert (sources.TIME_COLUMN, sources.PARTITION_COLUMN) == (TIME, PARTITION)
-
-
 def test_rows_without_a_time_are_left_out_and_counted_where_that_was_asked_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert sources.TIME_OR_DROP_COLUMN == columns.TIME_OR_DROP_COLUMN
     read = reader(step="Read orders")
     for times in ([7, None, 5], [None, None], [9]):
         made = batch(times, ["a"] * len(times)).rename_columns(
-            ["n", columns.TIME_OR_DROP_COLUMN + "at", PARTITION + "p"]
+            ["n", TIME_OR_DROP_COLUMN + "at", PARTITION + "p"]
         )
         for rows, meta in read.timed(made, 10):
             assert len(rows) == len(meta.times)

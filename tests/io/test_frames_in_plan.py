@@ -13,6 +13,7 @@ from headrace.engine.tasks import tasks_of
 from headrace.io import ReadFromSpark, WriteToSpark, to_dataframe
 from headrace.io.frames import frames_of
 from headrace.plan.settings import Settings
+from headrace.plan.sources import Frame
 from headrace.plan.supersteps import Channel, ChannelKind, Plan
 
 SCHEMA = t.StructType([t.StructField("k", t.StringType()), t.StructField("n", t.LongType())])
@@ -39,7 +40,7 @@ def test_a_read_starts_a_stage_of_the_first_superstep_and_is_named_by_its_label(
     p | "in" >> ReadFromSpark(Described()) | beam.Map(print)
     plan = compiled(p)
     (source,) = channels(plan, ChannelKind.SOURCE)
-    assert source.source_ref == "frame:in"
+    assert source.source == Frame("in")
     depth = {stage.stage_id: stage.superstep for stage in plan.stages()}
     assert [depth[stage] for stage in source.target_stages] == [0]
     assert len(plan.supersteps) == 1

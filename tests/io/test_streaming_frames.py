@@ -21,8 +21,8 @@ from headrace.io import (
     to_dataframe,
 )
 from headrace.io.frames import frames_of
-from headrace.io.sources import PARTITION_COLUMN, READ_URN, TIME_COLUMN
 from headrace.plan.clocks import SourceClock
+from headrace.plan.names import PARTITION_COLUMN, READ_FROM_SPARK_URN, TIME_COLUMN
 
 SCHEMA = t.StructType(
     [
@@ -50,7 +50,7 @@ class Described:
 
 def told(read: ReadFromSpark) -> dict[str, Any]:
     urn, payload = read.to_runner_api_parameter(None)
-    assert urn == READ_URN
+    assert urn == READ_FROM_SPARK_URN
     return dict(json.loads(payload))
 
 

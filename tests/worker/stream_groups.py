@@ -9,7 +9,7 @@ from typing import Any
 from apache_beam import coders
 from apache_beam.transforms import core, trigger, window
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from headrace.state.store import MemoryStore
@@ -149,12 +149,18 @@ class Stream:
 
 
 class Naive:
-    """Beam's trigger driver with Beam's state in memory, key by key."""
+    """Beam's trigger driver with Beam's state in memory, key by key.
+
+    It decides itself what is late, and gets every element. In one point it is made to follow the
+    model: it would take an element at the very watermark where a window becomes droppable (see
+    docs/decisions/2026-11-16-one-rule-for-late-data.md).
+    """
 
     def __init__(self, windowing: core.Windowing, holds_behind: bool = True) -> None:
         self.windowing = windowing
         self.now = 0
         self.driver = trigger.GeneralTriggerDriver(windowing, self)
+        self.driver.allowed_lateness -= Duration(micros=1)
         self.holds_behind = holds_behind
         self.states: dict[bytes, Any] = defaultdict(FreshState)
         self.watermark = MIN_TIMESTAMP
@@ -219,8 +225,7 @@ class Naive:
         """Do what Beam's model leaves to the runner: a last pane, then forget the window."""
         adapter = trigger.MergeableStateAdapter(state)
         for only, ids in list(adapter.window_ids.items()):
-            end = only.end + self.windowing.allowed_lateness
-            if self.watermark <= end:
+            if self.watermark <= only.max_timestamp() + self.windowing.allowed_lateness:
                 continue
             finished = adapter.get_state(only, self.driver.TOMBSTONE)
             if not finished and state.fresh.intersection(ids):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import warnings
 from typing import Any
@@ -12,8 +11,9 @@ import pytest
 
 from headrace.engine.replay import replay
 from headrace.worker.exchange.super_tuples import REPORT_CHANNEL
+from headrace.worker.protocol import LogReport, from_row
 from headrace.worker.task import logs as findings
-from headrace.worker.task.logs import LOG_NUMBER, Findings
+from headrace.worker.task.logs import Findings
 from tests.worker.harness import on_headrace
 
 LOG = logging.getLogger("user.code")
@@ -25,8 +25,9 @@ class OldWarning(UserWarning):
 
 def entries(found: Findings) -> list[dict[str, Any]]:
     rows = list(found.rows())
-    assert all((r.channel, r.seq) == (REPORT_CHANNEL, LOG_NUMBER) for r in rows)
-    return [entry for r in rows for entry in json.loads(r.payload)]
+    assert all(r.channel == REPORT_CHANNEL for r in rows)
+    reports = [from_row(r.seq, r.payload) for r in rows]
+    return [dict(entry) for r in reports if isinstance(r, LogReport) for entry in r.records]
 
 
 def test_a_quiet_task_reports_nothing() -> None:
@@ -93,9 +94,9 @@ def test_warnings_are_replayed_with_their_class_and_place() -> None:
     with Findings(logging.INFO) as found, warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("too old", OldWarning, stacklevel=1)
-    (row,) = found.rows()
+    (entry,) = entries(found)
     with pytest.warns(OldWarning, match="too old") as caught:
-        replay(row.payload)
+        replay(entry)
     assert caught[0].filename == __file__
 
 
@@ -105,7 +106,7 @@ def test_a_warning_class_that_the_driver_lacks_becomes_a_user_warning() -> None:
         "path": "x.py", "line": 3, "step": "",
     }  # fmt: skip
     with pytest.warns(UserWarning, match="hm"):
-        replay(json.dumps([entry]).encode())
+        replay(entry)
 
 
 def chatty(x: int) -> int:

@@ -39,7 +39,14 @@ def test_an_element_in_two_windows_stays_in_the_one_that_is_open() -> None:
     late = at(12)
     left = late.in_time(*batch((OLD, NEW)))
     assert left is not None and left[1].windows == [(NEW,)]
-    assert late.dropped == 0
+    assert late.dropped == 1  # in the other
+
+
+def test_an_element_counts_once_for_each_window_that_is_over() -> None:
+    late = at(30)
+    assert late.in_time(*batch((OLD, NEW))) is None
+    assert late.in_time([1, 2], WindowedValue(None, 1, (OLD, NEW))) is None
+    assert late.dropped == 2 + 4
 
 
 def test_lateness_that_is_allowed_keeps_a_window_open() -> None:

@@ -16,7 +16,7 @@ from headrace.state.mixed import own_part
 from headrace.worker.grouping.sliced_panes import SlicedTables
 from headrace.worker.grouping.slices import Combination
 from tests.worker.stream_groups import SECOND, Naive, Stream, events, pane
-from tests.worker.test_panes import EPOCHS, KEYS, SMALL, TIMES, on_time
+from tests.worker.test_panes import EPOCHS, KEYS, SMALL, TIMES, handed_on, taken
 
 SHAPES = [(10, 5, 0), (12, 2, 0), (9, 3, 1)]
 
@@ -36,16 +36,19 @@ def test_slices_give_beams_panes_in_every_epoch(
     stream, naive = Stream(windowing, memory_bytes=memory_bytes, slices=slices), Naive(windowing)
     whole = Stream(windowing)
     assert isinstance(stream.grouper, SlicedTables)
+    came = left = 0
     for data, seconds in [*epochs, ([], 1_000)]:
         found = events(windowing, data)
-        kept, _ = on_time(found, stream.watermark)
+        came += taken(found)
         ours = stream.epoch(found, seconds * SECOND)
-        assert Counter(map(pane, ours)) == Counter(map(pane, naive.epoch(kept, seconds * SECOND)))
+        left += handed_on(ours)
+        assert Counter(map(pane, ours)) == Counter(map(pane, naive.epoch(found, seconds * SECOND)))
         whole.epoch(found, seconds * SECOND)
         assert stream.hold == whole.hold
         assert stream.dropped == whole.dropped
         ends = [element.windows[0].end for element in ours]
         assert ends == sorted(ends)
+    assert came == left + stream.dropped
     assert {kind_of(row) for row in stream.store.rows} <= {Kind.META}
 
 

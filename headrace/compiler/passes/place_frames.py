@@ -16,10 +16,10 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 
+from headrace.compiler.buffers import OUTPUT_BUFFER, buffer_of
 from headrace.compiler.urns import FLATTEN, GROUP_BY_KEY, READ_FROM_SPARK, WRITE_TO_SPARK
+from headrace.plan.sources import Frame
 
-FRAME_BUFFER = "frame"
-OUTPUT_BUFFER = "output"
 FRAME_URNS = frozenset({READ_FROM_SPARK, WRITE_TO_SPARK})
 
 #: Their readers start stages of their own, which may lie in any superstep.
@@ -34,16 +34,17 @@ def place_frames(stages: Iterable[Any], context: Any) -> Iterator[Any]:
         transform = translations.only_transform(stage.transforms)
         if transform.spec.urn == READ_FROM_SPARK:
             fed.update(transform.outputs.values())
-            _become(transform, bundle_processor.DATA_INPUT_URN, FRAME_BUFFER)
+            source = Frame(transform.unique_name)
+            _become(transform, bundle_processor.DATA_INPUT_URN, buffer_of(source))
         elif transform.spec.urn == WRITE_TO_SPARK:
-            _become(transform, bundle_processor.DATA_OUTPUT_URN, OUTPUT_BUFFER)
+            buffer = translations.create_buffer_id(transform.unique_name, kind=OUTPUT_BUFFER)
+            _become(transform, bundle_processor.DATA_OUTPUT_URN, buffer)
         placed.append(stage)
     _root_waiting(placed, fed)
     yield from placed
 
 
-def _become(transform: Any, urn: str, kind: str) -> None:
-    buffer = translations.create_buffer_id(transform.unique_name, kind=kind)
+def _become(transform: Any, urn: str, buffer: bytes) -> None:
     transform.spec.CopyFrom(beam_runner_api_pb2.FunctionSpec(urn=urn, payload=buffer))
 
 

@@ -15,11 +15,12 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 
+from headrace.compiler.buffers import buffer_of
 from headrace.compiler.urns import TEST_STREAM
-from headrace.plan.scripts import Script, ScriptStep, StepKind, script_ref
+from headrace.plan.scripts import Script, ScriptStep, StepKind
+from headrace.plan.sources import ScriptOutput
 
 SCRIPT_URNS = frozenset({TEST_STREAM})
-SCRIPT_BUFFER = "script"
 
 
 def place_scripts(stages: Iterable[Any], context: Any) -> Iterator[Any]:
@@ -34,7 +35,7 @@ def place_scripts(stages: Iterable[Any], context: Any) -> Iterator[Any]:
             name = transform.unique_name + (f"/{tag}" if len(transform.outputs) > 1 else "")
             spec = beam_runner_api_pb2.FunctionSpec(
                 urn=bundle_processor.DATA_INPUT_URN,
-                payload=script_ref(transform.unique_name, tag).encode(),
+                payload=buffer_of(ScriptOutput(transform.unique_name, tag)),
             )
             yield translations.Stage(
                 name,

@@ -18,7 +18,7 @@ from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operations, statesampler
 from apache_beam.transforms import core
 
-from headrace.plan.supersteps import SHARD_WRITE_URN, STAGE_READ_URN
+from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
 from headrace.worker.batched.steps import step_of, wants_whole
 
 

@@ -26,17 +26,13 @@ from apache_beam.typehints import schemas
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import ColumnTypeError, TransportError
+from headrace.plan.names import PARTITION_COLUMN, TIME_COLUMN, TIME_OR_DROP_COLUMN
 from headrace.worker.batched.batches import Columns, Meta
 from headrace.worker.batched.weights import WAITING_BYTES, weight
 from headrace.worker.exchange.super_tuples import MAX_TS, MIN_TS, PayloadKind, Rank, SuperTuple
 
 _LOG = logging.getLogger(__name__)
 
-#: How columns beside a row's own begin; the name of the user's column follows. `ReadFromSpark` asks
-#: Spark for them.
-TIME_COLUMN = "__headrace_time:"
-TIME_OR_DROP_COLUMN = "__headrace_time_or_drop:"
-PARTITION_COLUMN = "__headrace_partition:"
 #: The partition of all rows of a source that has none of its own, and that of rows which should
 #: name one and do not.
 ONE_PARTITION = ""

@@ -1,7 +1,7 @@
 """Drops elements of windows that are over, before a stateful ParDo sees them.
 
 Takes batches, gives what of them is still in time. The state of such a window is gone, so that an
-element of it would find an empty cell and be answered wrongly.
+element of it would find an empty cell and be answered wrongly. `plan.lateness` has the rule.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.plan.clocks import MIN_TIME
+from headrace.plan.lateness import is_over
 from headrace.worker.batched.batches import Columns, Meta, columns, pick
 
 
@@ -22,24 +23,24 @@ class Lateness:
             allowed: microseconds that elements may come after the end of their windows.
         """
         self._allowed = allowed
-        self._limit = MIN_TIME
-        self.dropped = 0
+        self._watermark = MIN_TIME
+        self.dropped = 0  # since attach; an element counts once per window
 
     def attach(self, watermark: int) -> None:
         """Begin an epoch; the input watermark is that of the end of the last one."""
-        self._limit = max(MIN_TIME, watermark - self._allowed)
+        self._watermark = watermark
         self.dropped = 0
 
     def in_time(self, values: list[Any], meta: Meta) -> tuple[list[Any], Meta] | None:
         """Give the elements, each in those of its windows that are not over; None: none is left."""
-        if self._limit == MIN_TIME:
+        if self._watermark == MIN_TIME:
             return values, meta
         if type(meta) is not Columns:
             left = self._open(meta.windows)
             if left is meta.windows:
                 return values, meta
             if not left:
-                self.dropped += len(values)
+                self.dropped += len(values) * len(meta.windows)
                 return None
         found = columns(values, meta)
         # Elements of a batch share the tuples of their windows more often than not.
@@ -52,15 +53,19 @@ class Lateness:
             windows.append(left)
         if all(map(_same, windows, found.windows)):
             return values, meta
+        self.dropped += sum(map(len, found.windows)) - sum(map(len, windows))
         kept = [i for i, left in enumerate(windows) if left]
-        self.dropped += len(values) - len(kept)
         if not kept:
             return None
         times, windows, panes = pick(Columns(found.times, windows, found.panes), kept)
         return [values[i] for i in kept], Columns(times, windows, panes)
 
     def _open(self, windows: Any) -> Any:
-        left = [w for w in windows if w.max_timestamp().micros >= self._limit]
+        left = [
+            window
+            for window in windows
+            if not is_over(window.max_timestamp().micros, self._watermark, self._allowed)
+        ]
         return windows if len(left) == len(windows) else tuple(left)
 
 

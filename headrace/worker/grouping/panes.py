@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from headrace.errors import StateError
+from headrace.plan.lateness import is_over
 from headrace.plan.slices import Slices
 from headrace.state import layout
 from headrace.state.layout import Kind
@@ -180,7 +181,7 @@ class WindowTables(StreamGrouper):
 
     def _take_over(self, tables: Tables) -> None:
         for span, table in tables.items():
-            if span[1] <= self._watermark:
+            if is_over(span[1] - 1, self._watermark):
                 self.dropped += sum(map(len, table.values()))
                 continue
             known = self._tables.setdefault(span, table)

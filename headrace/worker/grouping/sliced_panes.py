@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
+from headrace.plan.lateness import is_over
 from headrace.plan.slices import Slices
 from headrace.state import layout, mixed
 from headrace.state.layout import Kind
@@ -135,11 +136,11 @@ class SlicedTables(WindowTables):
                 singles[span] = table
                 continue
             start = span[0]
-            gone = (self._watermark - start) // period  # of the slice's windows, in order
-            if gone > 0:
-                count = sum(map(len, table.values()))
-                self.dropped += count * min(gone, self._slices.count)
-                if start + size <= self._watermark:
+            if is_over(start + period - 1, self._watermark):  # the first of the slice's windows
+                ends = range(start + period, start + size + 1, period)
+                gone = sum(is_over(end - 1, self._watermark) for end in ends)
+                self.dropped += gone * sum(map(len, table.values()))
+                if gone == len(ends):
                     continue
             known = self._fresh.setdefault(start, table)
             if known is not table:

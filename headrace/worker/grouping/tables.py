@@ -56,7 +56,7 @@ def make_grouper(
     memory_bytes: int,
     slices: Slices | None = None,
     combination: Combination | None = None,
-) -> Grouper:
+) -> BoundedGrouper:
     """Build the grouper for one channel.
 
     Args:
@@ -78,8 +78,10 @@ def make_grouper(
             return GeneralGrouper(windowed_coder, windowing, memory_bytes)
 
 
-class Grouper(ABC):
+class BoundedGrouper(ABC):
     """What the three paths share: keys, memory bound, spilling."""
+
+    dropped = 0  # nothing is late before the end of the input
 
     def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
         kv = windowed_coder.wrapped_value_coder
@@ -111,6 +113,18 @@ class Grouper(ABC):
         if self._used >= self._memory:
             self._runs.write(self._drain())
             self._used = 0
+
+    def advance(self, watermark: int, now: int, push: Push) -> None:  # noqa: ARG002 (both at the end)
+        """The input is whole: hand on every group."""
+        self.emit(push)
+
+    def hold(self) -> int:
+        """Nothing waits any longer."""
+        return int(MAX_TIMESTAMP.micros)
+
+    def next_wakeup(self) -> int | None:
+        """Nothing is due later."""
+        return None
 
     def emit(self, push: Push) -> None:
         """Hand every group to `push`, once, in batches."""
@@ -204,7 +218,7 @@ class Opaque:
         return hash(self.encoded)
 
 
-class TableGrouper(Grouper):
+class TableGrouper(BoundedGrouper):
     """What the two paths share whose groups are tables of keys."""
 
     @abstractmethod
@@ -404,7 +418,7 @@ class IntervalGrouper(TableGrouper):
             in_batches(pairs, self.pane(span), push)
 
 
-class GeneralGrouper(Grouper):
+class GeneralGrouper(BoundedGrouper):
     """Any trigger and any window: Beam's own trigger driver, one key at a time."""
 
     def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:

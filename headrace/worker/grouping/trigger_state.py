@@ -18,9 +18,10 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 
+from headrace.plan.lateness import over_from
 from headrace.state.layout import Kind, head
 from headrace.state.store import Store
-from headrace.worker.grouping.grouper import MAX_MICROS, Compact
+from headrace.worker.grouping.grouper import Compact
 from headrace.worker.grouping.value_bytes import ValueBytes
 
 #: Beam keeps the kinds of its state tags private; these are the tags' own.
@@ -104,8 +105,8 @@ class Shelf:
         self.store: Store
 
     def expiry(self, window: Any) -> int:
-        """Give the watermark at which a window is forgotten: Beam drops what comes from then on."""
-        return min(end_of(window) + self._lateness + 1, MAX_MICROS)
+        """Give the watermark at which a window is forgotten: what comes from then on is late."""
+        return over_from(last_moment(window), self._lateness)
 
     def name_of_values(self, suffix: bytes, ident: int, number: int) -> bytes:
         """Give the name of a row of values."""
@@ -393,11 +394,12 @@ def spot(window: Any) -> Spot:
     return window  # type: ignore[no-any-return]
 
 
-def end_of(window: Any) -> int:
-    """Give a window's end in microseconds."""
+def last_moment(window: Any) -> int:
+    """Give a window's last moment in microseconds."""
     if type(window) is IntervalWindow:
-        return window._end_micros  # type: ignore[no-any-return]  # noqa: SLF001 (builds no object)
-    return window.end.micros  # type: ignore[no-any-return]
+        end: int = window._end_micros  # noqa: SLF001 (builds no object)
+        return end - 1
+    return window.max_timestamp().micros  # type: ignore[no-any-return]
 
 
 def _packed(ident: int, cell: Cell) -> tuple[Any, ...]:

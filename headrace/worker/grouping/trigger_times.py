@@ -11,7 +11,7 @@ from typing import Any
 from apache_beam.transforms.window import TimestampCombiner
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.worker.grouping.trigger_state import end_of
+from headrace.worker.grouping.trigger_state import last_moment
 
 #: (window, times of elements, watermark) -> the time to hold; None if all elements are late.
 OutputTime = Callable[[Any, list[int], int], int | None]
@@ -41,7 +41,7 @@ def output_time(windowing: Any) -> OutputTime:
 
 
 def _end_of_window(window: Any, times: list[int], mark: int) -> int | None:
-    return end_of(window) - 1
+    return last_moment(window)
 
 
 def _transformed(transform: Callable[[Any, Any], Any]) -> OutputTime:

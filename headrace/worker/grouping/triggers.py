@@ -17,6 +17,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import StateError
+from headrace.plan.lateness import is_over
 from headrace.state import layout
 from headrace.state.layout import Kind
 from headrace.state.store import Store
@@ -44,7 +45,7 @@ from headrace.worker.grouping.trigger_state import (
     Indexed,
     Record,
     Shelf,
-    end_of,
+    last_moment,
     spot,
 )
 from headrace.worker.grouping.trigger_times import joined, output_time
@@ -162,18 +163,18 @@ class TriggeredGroups(StreamGrouper):
         if isinstance(self._intake, TableGrouper):
             self._take_tables(self._intake)
             return
-        limit = self._watermark - self._lateness
+        watermark, allowed = self._watermark, self._lateness
         for encoded_key, elements in self._intake.take().items():
             found: Found = {}
             for element in elements:
                 value = element.value
                 for window in element.windows:
-                    if end_of(window) < limit:
-                        self.dropped += 1
-                        continue
                     place = spot(window)
                     of_window = found.get(place)
                     if of_window is None:
+                        if is_over(last_moment(window), watermark, allowed):
+                            self.dropped += 1
+                            continue
                         of_window = found[place] = Arrived(window, [], [])
                     of_window.values.append(value)
                     of_window.times.append(element.timestamp_micros)
@@ -183,9 +184,8 @@ class TriggeredGroups(StreamGrouper):
                 self._take_key(encoded_key, self._key_impl.decode(encoded_key), found)
 
     def _take_tables(self, intake: TableGrouper) -> None:
-        limit = self._watermark - self._lateness
         for span, table in intake.take().items():
-            if span[1] < limit:
+            if is_over(span[1] - 1, self._watermark, self._lateness):
                 self.dropped += sum(map(len, table.values()))
                 continue
             (window,) = intake.pane(span).windows

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -518,36 +518,3 @@ class _Cache:
         self._bytes += head.size
         while self._bytes > self._max_bytes and len(self._views) > 1:
             self._bytes -= self._views.popitem(last=False)[1][0]
-
-
-class StoredSides:
-    """All side inputs of the stages of one task."""
-
-    def __init__(self) -> None:
-        self._channels: dict[tuple[str, str], StoredSide] = {}
-
-    def bind(self, channels: Mapping[tuple[str, str], StoredSide]) -> None:
-        """Say which (transform, tag) reads which channel."""
-        self._channels.update(channels)
-
-    def read(self, state_key: Any) -> Iterable[Any]:
-        """Answer Beam's request for a view."""
-        kind = state_key.WhichOneof("type")
-        match kind:
-            case "iterable_side_input":
-                asked = state_key.iterable_side_input
-                return iter(self._of(asked).values(asked.window))
-            case "multimap_side_input":
-                asked = state_key.multimap_side_input
-                return iter(self._of(asked).lookup(asked.window, asked.key))
-            case "multimap_keys_side_input":
-                asked = state_key.multimap_keys_side_input
-                return iter([key for key, _ in self._of(asked).multimap(asked.window).values()])
-            case "multimap_keys_values_side_input":
-                asked = state_key.multimap_keys_values_side_input
-                return iter(list(self._of(asked).multimap(asked.window).values()))
-        msg = f"state of kind {kind} is not known to this runner"
-        raise HeadraceError(msg)
-
-    def _of(self, asked: Any) -> StoredSide:
-        return self._channels[asked.transform_id, asked.side_input_id]

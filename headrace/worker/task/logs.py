@@ -6,7 +6,6 @@ Where the driver listens it is told at once, of what is printed too, and nothing
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import warnings
@@ -16,13 +15,13 @@ from typing import Any
 
 from apache_beam.runners.worker import statesampler
 
-from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
+from headrace.worker.exchange.super_tuples import SuperTuple
+from headrace.worker.protocol import LogReport
 from headrace.worker.task.live_channel import Printed, teller
+from headrace.worker.task.report_rows import row_of
 
 #: Records kept per task; the rest is counted, not kept.
 MAX_RECORDS = 2_000
-#: Report rows that carry log records have this number in place of a stage's.
-LOG_NUMBER = -1
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -146,10 +145,7 @@ class Findings(logging.Handler):
                  "step": ""}
             )
         if self._records:
-            payload = json.dumps(self._records).encode()
-            yield SuperTuple(
-                0, Rank.REPORT, REPORT_CHANNEL, PayloadKind.REPORT, LOG_NUMBER, 1, 0, 0, payload
-            )
+            yield row_of(LogReport(tuple(self._records)))
 
 
 def _current_step() -> str:

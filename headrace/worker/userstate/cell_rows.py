@@ -13,8 +13,7 @@ from operator import itemgetter
 from struct import Struct
 from typing import Any
 
-from apache_beam.utils.timestamp import MAX_TIMESTAMP
-
+from headrace.plan.lateness import over_from
 from headrace.state.layout import PLACES, Kind, head, part
 from headrace.state.store import Store, odd_rows
 from headrace.worker.exchange.keys import ShardOf
@@ -27,7 +26,6 @@ MANY_CHUNKS = 16
 #: A chunk of this size is never joined with others, so a byte is written again a few times only.
 BIG_CHUNK_BYTES = 1 << 16
 
-_LAST_MOMENT = MAX_TIMESTAMP.micros
 _COUNT_BYTES = 4
 _FIRST_SORT_KEY, _LAST_SORT_KEY = -(1 << 63), (1 << 63) - 1  # Beam's bounds of an ordered list
 _ADD, _CUT = 0, 1
@@ -93,7 +91,7 @@ class Step:
         end = self._ends.get(window)
         if end is None:
             last = self._decode_window(window).max_timestamp().micros
-            end = self._ends[window] = min(last + self._lateness, _LAST_MOMENT)
+            end = self._ends[window] = over_from(last, self._lateness) - 1
         return end
 
     def forget(self) -> None:
