@@ -34,8 +34,9 @@ from headrace.compiler.cell_numbers import drop_cells
 from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.compiler.cross_language import refuse_java
 from headrace.engine.batch import Outcome, run_batch
+from headrace.engine.clock import Clock
 from headrace.engine.failures import show_all
-from headrace.engine.gateway import show_spark_log
+from headrace.engine.host import Host
 from headrace.engine.leftovers import remove_own_folders, sweep_folders
 from headrace.engine.listening import ear
 from headrace.engine.metrics import of_steps
@@ -210,23 +211,16 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
         )
 
 
-class SparkRunner(PipelineRunner):  # type: ignore[misc]
-    """Runs Beam pipelines on Spark through PySpark.
-
-    With `spark`, the given session is used and left as it is; without, the active session is used,
-    or one is started on `--spark_master`.
+class HeadraceRunner(PipelineRunner):  # type: ignore[misc]
+    """What headrace does with a pipeline wherever its tasks run.
 
     Args:
-        spark: the session; not one of Spark Connect, which has no `SparkContext`.
-        drain: splittable DoFns leave out what they have not begun, as in a pipeline that is
-            drained. To drain a stream that runs, call its result's `drain`.
+        drain: splittable DoFns leave out what they have not begun.
     """
 
-    def __init__(self, spark: Any | None = None, *, drain: bool = False) -> None:
+    def __init__(self, *, drain: bool = False) -> None:
         super().__init__()
-        refuse_connect(spark)
-        self._spark = spark
-        self._drain = drain  # splittable DoFns truncate what they have not begun
+        self._drain = drain
         self._interactive = False
 
     def is_fnapi_compatible(self) -> bool:
@@ -290,18 +284,50 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         self, proto: Any, options: Any, frames: Frames | None = None
     ) -> HeadraceResult:
         """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
+        raise NotImplementedError
+
+    def compiled(
+        self, proto: Any, options: Any, frames: Frames | None, shards: int
+    ) -> tuple[Plan, Frames, bool]:
+        """Compile a pipeline; give the plan, its DataFrames, and whether it is a streaming one."""
         frames = (frames or Frames()).renamed(drop_cells(proto))
         known = options.view_as(HeadraceOptions)
-        wish = _wish(known)
-        tell_steps()
-        # Before Spark starts: what cannot run is refused at no cost.
         streaming = options.view_as(StandardOptions).streaming or is_unbounded(proto)
         plan = compile_pipeline(
-            proto, shards=known.shards or 1, name=_name(options), drain=self._drain,
+            proto, shards=shards, name=_name(options), drain=self._drain,
             streaming=streaming, slicing=not known.no_slicing,
         )
         if streaming:
             frames.check_epochs()
+        return plan, frames, streaming
+
+
+class SparkRunner(HeadraceRunner):
+    """Runs Beam pipelines on Spark through PySpark.
+
+    With `spark`, the given session is used and left as it is; without, the active session is used,
+    or one is started on `--spark_master`.
+
+    Args:
+        spark: the session; not one of Spark Connect, which has no `SparkContext`.
+        drain: splittable DoFns leave out what they have not begun, as in a pipeline that is
+            drained. To drain a stream that runs, call its result's `drain`.
+    """
+
+    def __init__(self, spark: Any | None = None, *, drain: bool = False) -> None:
+        super().__init__(drain=drain)
+        refuse_connect(spark)
+        self._spark = spark
+
+    def run_proto(
+        self, proto: Any, options: Any, frames: Frames | None = None
+    ) -> HeadraceResult:
+        """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
+        known = options.view_as(HeadraceOptions)
+        wish = _wish(known)
+        tell_steps()
+        # Before Spark starts: what cannot run is refused at no cost.
+        plan, frames, streaming = self.compiled(proto, options, frames, known.shards or 1)
         needs, main_session = _needs(options), _main_session(options)
         check_files(needs)
         sweep_folders()
@@ -324,10 +350,11 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             ear=_ear_of(place),
             run=f"headrace-{uuid.uuid4().hex[:12]}",
         )
+        host = SparkHost(place, settings.run)
         result = (
-            StreamResult(plan, place, settings, known.progress, frames, _stream_options(known))
+            StreamResult(plan, host, settings, known.progress, frames, stream_options(known))
             if streaming
-            else HeadraceResult(plan, place, settings, known.progress, frames)
+            else HeadraceResult(plan, host, settings, known.progress, frames)
         )
         if known.debug:
             result.show_all()
@@ -360,7 +387,8 @@ def _near(place: str) -> str:
     return min(near, place, key=len)
 
 
-def _stream_options(known: Any) -> StreamOptions:
+def stream_options(known: Any) -> StreamOptions:
+    """Give what a streaming run is told by a pipeline's options."""
     return StreamOptions(
         checkpoint=known.checkpoint,
         state_dir=known.state_dir,
@@ -453,16 +481,15 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
     """A running or finished pipeline."""
 
     def __init__(
-        self, plan: Plan, place: Place, settings: Settings, progress: str, frames: Frames
+        self, plan: Plan, host: Host, settings: Settings, progress: str, frames: Frames
     ) -> None:
         super().__init__(PipelineState.STARTING)
         self._frames = frames
         self.plan = plan
-        self._place = place
+        self._host = host
         self._settings = settings
         self._progress = progress
         self._group = settings.run or f"headrace-{uuid.uuid4().hex[:12]}"
-        self._host = SparkHost(place, self._group)
         self._outcome = Outcome()
         self._failure: BaseException | None = None
         self._cancelled = False
@@ -479,12 +506,10 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
     def show_all(self) -> None:
         """Let failures be shown whole: the frames of Beam and headrace, and what Spark logs."""
         self._debug = True
-        show_spark_log(self._place.parent)
+        self._host.show_log()
 
     def _work(self) -> None:
-        from headrace.engine.progress import watching
-
-        with watching(self._place, self._group, self.plan, self._progress):
+        with self._host.watching(self.plan, self._progress):
             self._outcome = run_batch(
                 self.plan, self._host, self._settings, f"headrace: {self.plan.name}", self._frames
             )
@@ -619,14 +644,15 @@ class StreamResult(HeadraceResult):
     def __init__(
         self,
         plan: Plan,
-        place: Place,
+        host: Host,
         settings: Settings,
         progress: str,
         frames: Frames,
         options: StreamOptions,
+        clock: Clock | None = None,
     ) -> None:
-        super().__init__(plan, place, settings, progress, frames)
-        self._stream = Stream(plan, self._host, settings, frames, options)
+        super().__init__(plan, host, settings, progress, frames)
+        self._stream = Stream(plan, host, settings, frames, options, clock)
         self._stopping = False
         self._kept = options.checkpoint
 
