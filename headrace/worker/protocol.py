@@ -15,6 +15,7 @@ from headrace.state.chain import Chain
 from headrace.state.files import Files
 from headrace.state.local import LocalPlace
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuperstepTask:
     """Everything a task must know."""

@@ -23,7 +23,7 @@ from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.sources import Frame, Impulse
 from headrace.plan.supersteps import ChannelKind
 from headrace.worker.batched.batches import BATCH_VALUES, batch_of
-from headrace.worker.exchange.columns import RowReader
+from headrace.worker.exchange.row_reader import RowReader
 from headrace.worker.exchange.super_tuples import (
     MAX_TS,
     MIN_TS,
