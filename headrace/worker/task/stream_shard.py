@@ -40,8 +40,6 @@ from headrace.worker.exchange.columns import RowReader
 from headrace.worker.exchange.file_writer import FileWriter
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.super_tuples import (
-    MAX_TS,
-    MIN_TS,
     REPORT_CHANNEL,
     PayloadKind,
     Rank,
@@ -61,9 +59,6 @@ from headrace.worker.task.stage import StageRun, blaming
 from headrace.worker.task.stream_stage import StreamStage
 from headrace.worker.task.trace import Trace
 from headrace.worker.userstate.stored_cells import StoredCells
-
-#: `seq` of a report row that tells of the shard, not of a stage.
-SHARD_NUMBER = -2
 
 _LOG = logging.getLogger(__name__)
 
@@ -532,7 +527,7 @@ class StreamShard(ShardRun):
                 self._send(
                     SuperTuple(
                         shard, Rank.PULSE, next(iter(found)), PayloadKind.PULSE, 0, len(found),
-                        MIN_TS, MAX_TS, payload,
+                        payload,
                     )
                 )
 
@@ -549,10 +544,7 @@ class StreamShard(ShardRun):
                 continue
             for shard in range(self._task.shards):
                 self._send(
-                    SuperTuple(
-                        shard, Rank.PULSE, channel, PayloadKind.HIGHS, 0, 1, MIN_TS, MAX_TS,
-                        payload,
-                    )
+                    SuperTuple(shard, Rank.PULSE, channel, PayloadKind.HIGHS, 0, 1, payload)
                 )
 
     # -- callbacks that wait for the commit
