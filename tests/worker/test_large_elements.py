@@ -161,7 +161,7 @@ def test_spilled_values_are_cut_into_chunks_by_their_bytes() -> None:
 
 
 def large(number: int, size: int) -> SuperTuple:
-    return SuperTuple(0, 1, 0, PayloadKind.ROWS, number, 1, 0, 0, b"x" * size)
+    return SuperTuple(0, 1, 0, PayloadKind.ROWS, number, 1, b"x" * size)
 
 
 def test_a_box_waits_for_its_reader_once_it_holds_many_bytes(

@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import Timestamp
 from headrace.errors import ColumnTypeError
 from headrace.worker.batched.batches import Columns, Meta
 from headrace.worker.batched.weights import WAITING_BYTES, weight
-from headrace.worker.exchange.super_tuples import MAX_TS, MIN_TS, PayloadKind, Rank, SuperTuple
+from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class ColumnWriter:
         ]
         self._held: list[Any] = []  # one tuple of column values per row
         self._held_bytes = 0  # of texts and the like among them
-        self._limit = 256  # grows or shrinks to what fills `target_bytes`
+        self._limit = 256  # grows or shrinks to what fills `_target_bytes`
         self._seq = 0
 
     def process(self, element: Any) -> None:
@@ -109,7 +109,7 @@ class ColumnWriter:
         self._send(
             SuperTuple(
                 self._shard, Rank.DATA, self._channel, PayloadKind.COLUMNS, self._seq, count,
-                MIN_TS, MAX_TS, payload,
+                payload,
             )
         )
         self._seq += count

@@ -26,7 +26,7 @@ from headrace.worker.batched.plain_values import (
 from headrace.worker.batched.weights import HEAVY_BYTES, WAITING_BYTES, weight
 from headrace.worker.exchange.grouping_kind import Grouping
 from headrace.worker.exchange.keys import ShardOf
-from headrace.worker.exchange.super_tuples import MAX_TS, MIN_TS, PayloadKind, Rank, SuperTuple
+from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 from headrace.worker.exchange.writers import Send
 
 #: Elements a grouping writer holds before it ships them. With a quarter of it the lists per key get
@@ -62,7 +62,7 @@ class GroupWriter:
         self._fixed = fixed_shard
         # Grouping before the exchange pays only if many elements of a key meet here.
         self._target_bytes = super_tuple_bytes * max(16, 4 * shards)
-        self._limit = 1_000  # grows or shrinks to what fills `target_bytes`
+        self._limit = 1_000  # grows or shrinks to what fills `_target_bytes`
         self._held = 0
         self._held_bytes = 0  # of texts and the like; numbers are bounded by `limit`
         self._seq = 0
@@ -276,9 +276,7 @@ class GroupWriter:
 
     def _emit(self, shard: int, kind: PayloadKind, count: int, payload: bytes) -> None:
         self._send(
-            SuperTuple(
-                shard, Rank.DATA, self._channel, kind, self._seq, count, MIN_TS, MAX_TS, payload
-            )
+            SuperTuple(shard, Rank.DATA, self._channel, kind, self._seq, count, payload)
         )
         self._seq += count
 

@@ -17,7 +17,7 @@ from headrace.worker.batched.plain_values import (
 )
 from headrace.worker.batched.weights import WAITING_BYTES, weight
 from headrace.worker.exchange.keys import ShardOf
-from headrace.worker.exchange.super_tuples import MAX_TS, MIN_TS, PayloadKind, Rank, SuperTuple
+from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 
 Send = Callable[[SuperTuple], None]
 
@@ -118,8 +118,6 @@ class RowWriter:
         width = 1 if copy_to_all else shards
         self._streams = [create_OutputStream() for _ in range(width)]
         self._counts = [0] * width
-        self._min = [MAX_TS] * width
-        self._max = [MIN_TS] * width
         self._process = (
             self._keyed(shard_of) if shard_of is not None
             else self._dealt(first_shard % width, width)
@@ -158,11 +156,6 @@ class RowWriter:
         stream = self._streams[slot]
         self._encode(element, stream, True)
         self._counts[slot] += 1
-        ts = element.timestamp_micros
-        if ts < self._min[slot]:
-            self._min[slot] = ts
-        if ts > self._max[slot]:
-            self._max[slot] = ts
         if stream.size() >= self._limit:
             self._ship(slot)
 
@@ -171,17 +164,15 @@ class RowWriter:
         if not count:
             return
         payload = self._streams[slot].get()
-        low, high = self._min[slot], self._max[slot]
         for shard in self._copies if self._copies is not None else (slot,):
             self._send(
                 SuperTuple(
-                    shard, self._rank, self._channel, PayloadKind.ROWS, self._seq, count, low,
-                    high, payload,
+                    shard, self._rank, self._channel, PayloadKind.ROWS, self._seq, count, payload
                 )
             )
         self._seq += count
         self._streams[slot] = create_OutputStream()
-        self._counts[slot], self._min[slot], self._max[slot] = 0, MAX_TS, MIN_TS
+        self._counts[slot] = 0
 
     def flush(self) -> None:
         """Ship what is held."""

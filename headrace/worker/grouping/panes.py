@@ -3,7 +3,7 @@
 This is the fast path: the default trigger without allowed lateness, in the global window and in
 interval windows that do not merge. A window's groups leave when the watermark passes its end.
 What waits lies in the store, ordered by window end, so an epoch costs what it touches and what it
-fires, not what waits. `pane_paths` knows the other ways.
+fires, not what waits. `choose` knows the other ways.
 """
 
 from __future__ import annotations
