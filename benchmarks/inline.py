@@ -27,7 +27,7 @@ from apache_beam.transforms import environments
 
 from headrace.compiler.compile import compile_pipeline
 from headrace.engine.batch import Outcome, gather
-from headrace.engine.launch import tasks_of
+from headrace.engine.tasks import tasks_of
 from headrace.errors import PlanError, TransportError
 from headrace.plan.settings import Settings
 from headrace.plan.sources import Impulse

@@ -24,6 +24,7 @@ from headrace.engine.session import (
     Place,
 )
 from headrace.engine.signals import ToldToEndError, say_end, told_to_end
+from headrace.engine.spark_host import SparkHost
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
 from headrace.io.frames import Frames
@@ -53,6 +54,7 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         self._settings = settings
         self._progress = progress
         self._group = settings.run or f"headrace-{uuid.uuid4().hex[:12]}"
+        self._host = SparkHost(place, self._group)
         self._outcome = Outcome()
         self._failure: BaseException | None = None
         self._cancelled = False
@@ -76,8 +78,7 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
 
         with watching(self._place, self._group, self.plan, self._progress):
             self._outcome = run_batch(
-                self.plan, self._place, self._settings, self._group,
-                f"headrace: {self.plan.name}", self._frames,
+                self.plan, self._host, self._settings, f"headrace: {self.plan.name}", self._frames
             )
 
     def _run(self) -> None:
@@ -170,9 +171,9 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
 
     def _cancel_jobs(self) -> None:
         """Cancel what is running until the run has ended: a job may be about to start."""
-        self._place.parent.sparkContext.cancelJobGroup(self._group)
+        self._host.cancel()
         while not self._done.wait(CANCEL_SECONDS):
-            self._place.parent.sparkContext.cancelJobGroup(self._group)
+            self._host.cancel()
 
     def _begin_to_cancel(self) -> bool:
         """Note that the run shall end; False if it has ended already."""
@@ -217,7 +218,7 @@ class StreamResult(HeadraceResult):
         options: StreamOptions,
     ) -> None:
         super().__init__(plan, place, settings, progress, frames)
-        self._stream = Stream(plan, place, settings, frames, options, self._group)
+        self._stream = Stream(plan, self._host, settings, frames, options)
         self._stopping = False
         self._kept = options.checkpoint
 
