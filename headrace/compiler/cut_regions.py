@@ -3,7 +3,7 @@
 Takes operators with traits, gives regions: which operators may run on many shards and still give,
 in the same order, what one shard would give; how elements enter and leave; how order is restored;
 and for what is not parallel, why. Plain Beam promises no order and would let any ParDo run on many
-shards: this is about the stronger promise, which ordered mode keeps and `explain` shows.
+shards: this is about the stronger promise. `explain` shows it; nothing runs by it yet.
 
 A region grows along a chain, left to right, while all of this holds:
   - the operator's state is none or keyed, and its outputs can be traced to its inputs;

@@ -1,7 +1,7 @@
 """Optimises a Beam pipeline and fuses its transforms into stages.
 
 Takes a pipeline proto, gives Beam's fused stages with their context. Most passes are Beam's own;
-ours stand beside them in `PASSES`. Decides nothing about shards or supersteps.
+ours stand beside them in `passes`. Decides nothing about shards or supersteps.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ class Collection:
     """A PCollection."""
 
     collection_id: CollectionId
-    proto_id: str  # its id inside the pipeline proto
     producer: OperatorId
     coder: str  # fingerprint of the whole coder, by value
     key_coder: str  # fingerprint of the key's coder; empty when the elements are no pairs

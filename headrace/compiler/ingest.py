@@ -48,7 +48,6 @@ def ingest(pipeline: beam_pb.Pipeline) -> Graph:
             by_proto[proto_id] = collection_id
             collections[collection_id] = Collection(
                 collection_id=collection_id,
-                proto_id=proto_id,
                 producer=OperatorId(transform.unique_name),
                 coder=coders.whole(coder_id),
                 key_coder=coders.key(coder_id),

@@ -1,12 +1,10 @@
 """The driver's side of a checkpoint folder: what counts, what may go; `fencing` says who may write.
 
-An epoch becomes true in these steps; a crash between any two leaves a folder that can be opened:
-1. `open` locks the folder (local ones), checks that the pipeline fits, claims an incarnation; where
-   there is no lock, `shut_out` keeps older drivers from committing.
-2. The tasks write their files below `state/`; nothing names them yet.
-3. The sinks take the epoch's rows, once `check_newest` has seen no newer driver.
-4. `commit` sees that no newer incarnation exists and creates the manifest. This is the commit.
-5. `sweep` deletes old manifests, then the files that only these named.
+`open` locks the folder (local ones), checks that the pipeline fits and claims an incarnation; where
+there is no lock, `shut_out` keeps older drivers from committing. Of the steps of a commit, which
+`headrace.engine.stream` numbers, two happen here: before the sinks take the rows (3),
+`check_newest` sees that there is no newer driver, and `commit` creates the manifest (4). After that
+`sweep` deletes old manifests, then the files that only these named.
 
 Knows nothing of Spark and Beam. Times are handed in.
 """
@@ -128,10 +126,6 @@ class Checkpoint:
     def next_epoch(self) -> int:
         """The epoch that is to be committed next."""
         return 0 if self.newest is None else self.newest.epoch + 1
-
-    def committed(self, epoch: int) -> bool:
-        """Whether an epoch counts already, so that it must not be run again."""
-        return epoch < self.next_epoch
 
     def source_folder(self, source: str) -> str:
         """Give the folder, path or URI, that Spark may use for a streaming DataFrame."""

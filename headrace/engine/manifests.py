@@ -19,9 +19,10 @@ from headrace.plan.sources import ScriptOutput
 from headrace.state.chain import Chain
 from headrace.state.files import UNFINISHED
 
-#: Version of the sealed files that is written, and those that can be read.
-FORMAT = 2
-READABLE = (1, 2)
+#: Version of the checkpoint that is written, and those that can be read; docs/checkpoint-format.md
+#: tells them apart.
+FORMAT = 3
+READABLE = (1, 2, 3)
 #: Digits of a number in a file name at least: eight last a year of 300 ms epochs, longer ones work.
 DIGITS = 8
 #: Manifests that stay readable, and with them every file they name.

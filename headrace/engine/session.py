@@ -84,7 +84,6 @@ class Place:
 
     session: Any  # our child session
     parent: Any  # the user's, or the one we made
-    owned: bool  # we made it, and it stays for the next pipeline of this process
     parallelism: int
 
 
@@ -99,7 +98,6 @@ def find_place(spark: Any | None, wish: Wish | None = None, progress: str = "off
     wish = wish or Wish()
     refuse_connect(spark)
     parent = spark or running_session()
-    owned = parent is None
     if parent is None:
         parent = start(wish, progress)
     elif ignored := not_as_asked(parent, wish):
@@ -119,7 +117,7 @@ def find_place(spark: Any | None, wish: Wish | None = None, progress: str = "off
     for name, value in CHILD_SETTINGS.items():
         child.conf.set(name, value)
     return Place(
-        session=child, parent=parent, owned=owned,
+        session=child, parent=parent,
         parallelism=int(parent.sparkContext.defaultParallelism),
     )
 

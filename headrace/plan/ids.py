@@ -22,9 +22,3 @@ RegionId = NewType("RegionId", str)
 
 ChannelId = NewType("ChannelId", str)
 """One collection on its way between stages."""
-
-ShardId = NewType("ShardId", int)
-"""A fixed slice of the key space: 0 up to the number of shards."""
-
-EpochId = NewType("EpochId", int)
-"""One round of the whole pipeline, counted from 0."""

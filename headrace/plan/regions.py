@@ -1,7 +1,7 @@
 """Parallel regions: which operators may run on many shards as if they ran on one.
 
 Frozen data: a region, the joints at its ends, the way its output order is restored. Who belongs to
-which region is decided by the compiler, and obeyed by the engine in ordered mode.
+which region is decided by the compiler; `explain` shows it, and nothing runs by it yet.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ class Kind(Enum):
     PENDING_MAIN = "2"  # main windows that wait
     PENDING_ELEMENTS = "3"  # elements that wait, by main window
     RESIDUAL = "r"  # by due time: rests of splittable DoFns
+    RESIDUAL_HOLD = "d"  # by hold: rests that hold the watermark
     META = "m"  # facts about the shard itself
 
 
@@ -51,7 +52,7 @@ TIMED = frozenset(
     {
         Kind.TIMER_EVENT, Kind.TIMER_CLOCK, Kind.TIMER_HOLD, Kind.EXPIRY, Kind.GROUP,
         Kind.TRIGGER_EVENT, Kind.TRIGGER_CLOCK, Kind.TRIGGER_HOLD, Kind.SIDE, Kind.PENDING_SIDE,
-        Kind.RESIDUAL, Kind.SLICE,
+        Kind.RESIDUAL, Kind.RESIDUAL_HOLD, Kind.SLICE,
     }
 )
 #: Kinds whose rows are the same on every shard: a new shard takes them from any old one.

@@ -19,15 +19,11 @@ from headrace.engine.host import Host
 from headrace.engine.standing import StreamOptions
 from headrace.errors import ResultError
 from headrace.io.frames import Frames
+from headrace.options import HeadraceOptions, stream_options
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
-from headrace.runner import (
-    HeadraceOptions,
-    HeadraceResult,
-    HeadraceRunner,
-    StreamResult,
-    stream_options,
-)
+from headrace.results import HeadraceResult, StreamResult
+from headrace.runner import HeadraceRunner
 from headrace.state import memory_files
 from headrace.state.memory_copies import MEMORY
 from headrace.testing.clock import ManualClock

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from headrace.errors import TransportError
 from headrace.plan.settings import Settings
-from headrace.worker.exchange.columns import decode
+from headrace.worker.exchange.column_writer import decode
 from headrace.worker.exchange.super_tuples import (
     REPORT_CHANNEL,
     SPARK_SCHEMA,

@@ -64,7 +64,7 @@ def test_a_failed_assertion_inside_the_pipeline_surfaces() -> None:
 
 
 def test_a_row_for_a_shard_that_is_not_there_is_refused() -> None:
-    row = SuperTuple(2, Rank.DATA, 4, PayloadKind.ROWS, 0, 1, 0, 0, b"")
+    row = SuperTuple(2, Rank.DATA, 4, PayloadKind.ROWS, 0, 1, b"")
     with pytest.raises(TransportError, match="channel 4 sent a row to shard 2; there are 2"):
         _box(row, 2)
 

@@ -165,5 +165,4 @@ def test_a_session_made_in_another_thread_is_found_and_keeps_its_settings() -> N
     thread.start()
     thread.join()
     assert found[0].parent.sparkContext is session.sparkContext
-    assert not found[0].owned
     assert dict(session.conf.getAll) == before

@@ -23,7 +23,7 @@ from tests.worker.harness import SEEN
 
 
 def row(number: int, size: int = 1) -> SuperTuple:
-    return SuperTuple(0, Rank.DATA, 0, PayloadKind.ROWS, number, 1, 0, 0, b"x" * size)
+    return SuperTuple(0, Rank.DATA, 0, PayloadKind.ROWS, number, 1, b"x" * size)
 
 
 def stage_threads() -> list[threading.Thread]:

@@ -15,10 +15,11 @@ from apache_beam.transforms import window
 from apache_beam.transforms.window import GlobalWindow, WindowedValue
 
 from headrace.errors import HeadraceError
+from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import Grouping
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
-from headrace.worker.exchange.writers import Fanout, GroupWriter, LocalWriter, RowWriter
+from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter
 from headrace.worker.sideinputs.side_inputs import SideChannel, SideInputs
 
 INT = coders.VarIntCoder()
@@ -67,7 +68,7 @@ def test_tasks_start_dealing_at_shards_of_their_own() -> None:
     assert sorted(firsts) == [0, 1, 2]
 
 
-def test_a_row_says_its_earliest_and_latest_time_and_its_place_in_the_sequence() -> None:
+def test_a_row_says_its_place_in_the_sequence() -> None:
     rows: list[SuperTuple] = []
     writer = row_writer(rows, shards=1)
     for second in (5, -3, 9):
@@ -75,9 +76,7 @@ def test_a_row_says_its_earliest_and_latest_time_and_its_place_in_the_sequence()
     writer.flush()
     writer.process(at(1, 20))
     writer.flush()
-    assert [(r.seq, r.elements, r.min_ts, r.max_ts) for r in rows] == [
-        (0, 3, -3_000_000, 9_000_000), (3, 1, 20_000_000, 20_000_000),
-    ]  # fmt: skip
+    assert [(r.seq, r.elements) for r in rows] == [(0, 3), (3, 1)]
 
 
 def test_a_row_is_sent_as_soon_as_it_is_large_enough() -> None:

@@ -48,8 +48,6 @@ SCHEMA = pa.schema(
         pa.field("kind", pa.int32(), nullable=False),
         pa.field("seq", pa.int64(), nullable=False),
         pa.field("elements", pa.int64(), nullable=False),
-        pa.field("min_ts", pa.int64(), nullable=False),
-        pa.field("max_ts", pa.int64(), nullable=False),
         pa.field("payload", pa.binary(), nullable=False),
     ]
 )
@@ -57,12 +55,8 @@ SCHEMA = pa.schema(
 #: The same schema in Spark's words, for the engine.
 SPARK_SCHEMA = (
     "shard int not null, rank int not null, channel int not null, kind int not null, "
-    "seq bigint not null, elements bigint not null, min_ts bigint not null, "
-    "max_ts bigint not null, payload binary not null"
+    "seq bigint not null, elements bigint not null, payload binary not null"
 )
-
-MIN_TS = -(1 << 63)
-MAX_TS = (1 << 63) - 1
 
 
 class SuperTuple(NamedTuple):
@@ -74,8 +68,6 @@ class SuperTuple(NamedTuple):
     kind: int
     seq: int  # number of the first element among those its writer sent
     elements: int
-    min_ts: int  # microseconds; MIN_TS where the writer did not look
-    max_ts: int
     payload: bytes
 
 

@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from headrace.state.layout import Kind, head, time_of, under
 from headrace.state.store import Store
-from headrace.worker.grouping.tables import Push
+from headrace.worker.grouping.bounded import Push
 
 #: Makes one of many values that belong together, as a combiner merges its accumulators; of none,
 #: the accumulator of nothing.

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.worker.exchange.grouping_kind import grouping_of
-from headrace.worker.grouping.tables import BoundedGrouper, make_grouper
+from headrace.worker.grouping.bounded import BoundedGrouper
+from headrace.worker.grouping.choose_bounded import make_grouper
 from headrace.worker.protocol import Epoch
 from headrace.worker.sideinputs.side_inputs import SideChannel, SideInputs
 from headrace.worker.task.memory import GroupingSpec, Need, Sealed, SideSpec

@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from headrace.plan.supersteps import ChannelKind
 from headrace.worker.batched.batches import Meta
-from headrace.worker.exchange.columns import ColumnWriter
+from headrace.worker.exchange.column_writer import ColumnWriter
 from headrace.worker.exchange.file_writer import FileWriter
+from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
-from headrace.worker.exchange.writers import Fanout, GroupWriter, LocalWriter, RowWriter, Writer
+from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter, Writer
 from headrace.worker.protocol import SuperstepTask
 from headrace.worker.task.descriptors import Descriptors
 

@@ -23,10 +23,8 @@ from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.sources import Frame, Impulse
 from headrace.plan.supersteps import ChannelKind
 from headrace.worker.batched.batches import BATCH_VALUES, batch_of
-from headrace.worker.exchange.columns import RowReader
+from headrace.worker.exchange.row_reader import RowReader
 from headrace.worker.exchange.super_tuples import (
-    MAX_TS,
-    MIN_TS,
     REPORT_CHANNEL,
     PayloadKind,
     Rank,
@@ -328,7 +326,7 @@ class ShardRun:
         payload = marshal.dumps(content, 2)
         for shard in range(self._task.shards):
             built.outlets.send(
-                SuperTuple(shard, Rank.PULSE, channel, kind, 0, count, MIN_TS, MAX_TS, payload)
+                SuperTuple(shard, Rank.PULSE, channel, kind, 0, count, payload)
             )
 
     # -- callbacks that wait for the commit

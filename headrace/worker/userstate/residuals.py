@@ -1,19 +1,33 @@
 """Keeps what splittable DoFns have left for later: elements with rests of restrictions.
 
 Takes them as Beam gives them at the end of a bundle or at a split, gives back those that are due.
-They lie in the shard's store, by the time at which they may go on.
+They lie in the shard's store, by the time at which they may go on; an index says which of them
+holds the watermark. So an epoch costs what is due, not what waits.
 """
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-from headrace.state.layout import Kind, any_place, head, name, time_of, under, until
+from headrace.state.layout import (
+    Kind,
+    any_place,
+    head,
+    name,
+    place_of,
+    rest_of,
+    stamp,
+    time_of,
+    under,
+    until,
+)
 from headrace.state.store import Store
+
+#: What an index row says beside its name: nothing.
+_HERE = b"\x00"
 
 
 class Residual(NamedTuple):
@@ -45,6 +59,8 @@ class Residuals:
         """Begin an epoch."""
         self._store = store
         self._fresh = []
+        if self._first(Kind.RESIDUAL) is not None and self._first(Kind.RESIDUAL_HOLD) is None:
+            self._index()  # a checkpoint of format 2 or before
 
     def add(
         self, transform_id: str, application: Any, now: int, *, at_once: bool = False
@@ -58,27 +74,27 @@ class Residuals:
         due = [r for r in self._fresh if r.due <= now]
         self._fresh = [r for r in self._fresh if r.due > now]
         for row, value in list(self._store.scan(*until(Kind.RESIDUAL, self._stage, now))):
-            due.append(_read(row, value))
+            rest = _read(row, value)
+            due.append(rest)
             self._store.delete(row)
+            self._store.delete(self._hold_row(row, rest))
         return due
 
     def take_all(self) -> list[Residual]:
         """Give all of them, and forget them."""
         return self.take_due(MAX_TIMESTAMP.micros)
 
-    def _all(self) -> Iterator[Residual]:
-        yield from self._fresh
-        assert self._store is not None
-        for row, value in self._store.scan(*under(head(Kind.RESIDUAL, self._stage))):
-            yield _read(row, value)
-
     def hold(self) -> int:
         """Give what the output watermark may not pass."""
-        return min((r.hold for r in self._all()), default=MAX_TIMESTAMP.micros)
+        stored = self._first(Kind.RESIDUAL_HOLD)
+        holds = [r.hold for r in self._fresh] + ([] if stored is None else [stored])
+        return min(holds, default=MAX_TIMESTAMP.micros)
 
     def next_wakeup(self) -> int | None:
         """Give the earliest time at which one may go on."""
-        return min((r.due for r in self._all()), default=None)
+        stored = self._first(Kind.RESIDUAL)
+        times = [r.due for r in self._fresh] + ([] if stored is None else [stored])
+        return min(times, default=None)
 
     def flush(self) -> None:
         """Write what is new to the store."""
@@ -91,7 +107,27 @@ class Residuals:
             while self._store.get(row) is not None:  # the same moment and place, epochs ago
                 row += b"+"
             self._store.put(row, marshal.dumps(tuple(rest)[1:], 2))
+            self._store.put(self._hold_row(row, rest), _HERE)
         self._fresh = []
+
+    def _first(self, kind: Kind) -> int | None:
+        """Give the earliest time among the stored rows of a kind."""
+        assert self._store is not None
+        for row, _ in self._store.scan(*under(head(kind, self._stage))):
+            return time_of(row)
+        return None
+
+    def _hold_row(self, row: bytes, rest: Residual) -> bytes:
+        """Give the name of the index row that belongs to a row."""
+        return name(
+            Kind.RESIDUAL_HOLD, self._stage, place_of(row), stamp(rest.due), rest_of(row),
+            time=rest.hold,
+        )
+
+    def _index(self) -> None:
+        assert self._store is not None
+        for row, value in list(self._store.scan(*under(head(Kind.RESIDUAL, self._stage)))):
+            self._store.put(self._hold_row(row, _read(row, value)), _HERE)
 
 
 def _read(row: bytes, value: bytes) -> Residual:

@@ -256,10 +256,6 @@ class StoredTimers:
                 holds.append(time_of(row[0]))
         return min(holds, default=_LAST)
 
-    def next_event(self) -> int | None:
-        """Give the time of the first event-time timer; None if none is set."""
-        return self._event.first(self._open())
-
     def next_wakeup(self) -> int | None:
         """Give the time of the first processing-time timer; None if none is set."""
         return self._clock.first(self._open())
