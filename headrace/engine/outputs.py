@@ -182,5 +182,5 @@ class Outputs:
 def _forget(rows: Any) -> None:
     try:
         rows.unpersist()
-    except Exception as error:  # the session may have been stopped, and its rows with it
+    except Exception as error:  # noqa: BLE001 (the session may have been stopped, and its rows with it)
         _LOG.debug("the rows of a run could not be unpersisted: %s", error)

@@ -428,7 +428,7 @@ class Stream:
                     self._check_same(name)
                     return  # it counts already: the crash came between our commit and Spark's
                 self._epoch(frame=batch, source=name, batch_id=batch_id)
-            except BaseException as failure:
+            except BaseException as failure:  # noqa: BLE001 (told to the loop, which raises it)
                 self._failure = failure
                 self._wake.set()
                 # The run raises it; Spark, which would log it, need only know that it shall stop.
@@ -757,7 +757,7 @@ class Stream:
             end_stages(
                 self._place.session, self._run, self._confirmed, 2 * self._place.parallelism
             )
-        except Exception as error:  # the session may be gone, and nobody is promised a callback
+        except Exception as error:  # noqa: BLE001 (the session may be gone, and nobody is promised a callback)
             level = logging.WARNING if self._callbacks else logging.DEBUG
             _LOG.log(level, "callbacks of committed epochs have not been run: %s", error)
 
@@ -768,7 +768,7 @@ class Stream:
         try:
             if self._homes is not None:
                 self._homes.unpersist()
-        except Exception as error:  # the session may be gone
+        except Exception as error:  # noqa: BLE001 (the session may be gone)
             _LOG.debug("the homes of the shards could not be forgotten: %s", error)
         if self._own_folder is not None:
             if self._checkpoint is not None:  # stores of a checkpoint that ends are of no use

@@ -262,7 +262,7 @@ class Sent:
         self.applicationId = name
         self.added: list[str] = []
 
-    def addPyFile(self, path: str) -> None:  # noqa: N802 (Spark's name)
+    def addPyFile(self, path: str) -> None:
         self.added.append(path)
 
 

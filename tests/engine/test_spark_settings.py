@@ -83,14 +83,14 @@ class Builder:
     def master(self, name: str) -> Builder:
         return self.config("spark.master", name)
 
-    def appName(self, name: str) -> Builder:  # noqa: N802 (Spark's name)
+    def appName(self, name: str) -> Builder:
         return self.config("spark.app.name", name)
 
     def config(self, name: str, value: str) -> Builder:
         self.told[name] = value
         return self
 
-    def getOrCreate(self) -> dict[str, str]:  # noqa: N802
+    def getOrCreate(self) -> dict[str, str]:
         return self.told
 
 

@@ -24,7 +24,7 @@ class Described:
     """As much of a DataFrame as describing a read takes."""
 
     schema: t.StructType = SCHEMA
-    isStreaming: bool = False  # noqa: N815 (Spark's name)
+    isStreaming: bool = False
 
 
 def compiled(p: beam.Pipeline, shards: int = 2) -> Plan:

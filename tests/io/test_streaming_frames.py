@@ -38,13 +38,13 @@ class Described:
     """As much of a DataFrame as describing a read takes."""
 
     schema: t.StructType = SCHEMA
-    isStreaming: bool = True  # noqa: N815 (Spark's name)
+    isStreaming: bool = True
 
     @property
     def columns(self) -> list[str]:
         return list(self.schema.names)
 
-    def selectExpr(self, *unused: str) -> Described:  # noqa: N802 (Spark's name)
+    def selectExpr(self, *unused: str) -> Described:
         return self
 
 

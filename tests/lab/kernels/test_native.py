@@ -31,7 +31,7 @@ class OnRocksDb:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
 
-    def newSession(self) -> Any:  # noqa: N802 (Spark's name)
+    def newSession(self) -> Any:
         session = self._spark.newSession()
         session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
         return session

@@ -28,12 +28,12 @@ _runs = itertools.count()
 _collected: dict[int, list[Any]] = {}
 
 
-def person(id: int, at: int = 0, *, name: str = "Ann Lee", state: str = "OR") -> Person:  # noqa: A002
+def person(id: int, at: int = 0, *, name: str = "Ann Lee", state: str = "OR") -> Person:
     return Person(id, name, "a@b.com", "1 2 3 4", "Bend", state, T0 + at, "pp")
 
 
 def auction(
-    id: int,  # noqa: A002
+    id: int,
     at: int = 0,
     *,
     expires: int = 1_000,
