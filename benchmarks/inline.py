@@ -27,7 +27,7 @@ from apache_beam.transforms import environments
 
 from headrace.compiler.compile import compile_pipeline
 from headrace.engine.batch import Outcome, gather
-from headrace.engine.launch import tasks_of
+from headrace.engine.tasks import tasks_of
 from headrace.errors import PlanError, TransportError
 from headrace.plan.settings import Settings
 from headrace.plan.sources import Impulse
@@ -35,6 +35,7 @@ from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.runner import HeadraceOptions
 from headrace.worker.entry import BATCH_BYTES, BATCH_ROWS, SuperstepTask, run_superstep
 from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, SuperTuple, from_batch, to_batch
+from headrace.worker.protocol import ONLY_EPOCH
 from headrace.worker.task.shard import ShardRun
 
 
@@ -155,7 +156,11 @@ def _run_here(
     made: list[SuperTuple] = []
     try:
         rows = (row for batch in batches for row in from_batch(batch))
-        ShardRun(task, shard, made.append).run(rows)
+        run = ShardRun.bounded(task, shard)
+        try:
+            run.run_epoch(ONLY_EPOCH, made.append, rows, None)
+        finally:
+            run.tear_down()
     finally:
         if collecting:
             gc.enable()

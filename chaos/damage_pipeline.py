@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -27,9 +26,8 @@ from chaos.oracle import Row, right_answer
 from chaos.pipeline import SAMPLE, Flush, Tally
 from chaos.reading import written
 from chaos.sinks import SCHEMA
-from headrace.engine import stream
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark, WriteToSpark
-from headrace.state.crash_points import Point
+from headrace.state.crash_points import Point, observed
 
 BRANCHES = ("flushes", "joined")
 SHAPE = Shape(elements=1_300, files=12, rate_files=6, seed=5)
@@ -209,7 +207,7 @@ def _ending_at(gap: Point) -> Iterator[None]:
         if point is gap:
             raise _EndedError
 
-    with mock.patch.object(stream, "crash_point", end):
+    with observed(end):
         yield
 
 

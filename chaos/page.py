@@ -11,7 +11,7 @@ from chaos.phases import Phase
 from chaos.variants import VARIANTS, SinkKind, Source, Variant
 from headrace.state.crash_points import Point
 
-#: What a gap is called in the table: `headrace.engine.stream` numbers the steps.
+#: What a gap is called in the table: `headrace.engine.epoch_run` numbers the steps.
 GAPS = {
     Point.BEFORE_TASKS: "after step 1: no task has begun",
     Point.BEFORE_SEAL: "in a task: its change log is not written",

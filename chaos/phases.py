@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class Phase(Enum):
-    """How far a run had come; the steps are those of `headrace.engine.stream`."""
+    """How far a run had come; the steps are those of `headrace.engine.epoch_run`."""
 
     STARTING = "starting"  # it had not claimed the checkpoint
     BETWEEN = "between two epochs"  # nothing of the next epoch is to be seen

@@ -20,7 +20,7 @@ from benchmarks.streaming import pipelines
 from benchmarks.streaming.bed import Bed, answer_of, load, wait_for
 from benchmarks.streaming.data import START_SECONDS, stream, write_file
 from benchmarks.streaming.figures import Bar, Line, Outcome
-from headrace.engine.checkpoints import epochs_of, read_manifest
+from headrace.engine.checkpoint_reading import epochs_of, read_manifest
 from headrace.state.files import Files
 from headrace.state.lmdb_store import forget_local, open_unit
 

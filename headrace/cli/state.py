@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from headrace.engine.checkpoints import (
+from headrace.engine.checkpoint_reading import (
     epochs_of,
-    incarnations_of,
     is_checkpoint,
     manifest_name,
     read_description,
     read_manifest,
 )
+from headrace.engine.fencing import incarnations_of
 from headrace.engine.identity import Description
 from headrace.engine.manifests import LogRecord, Manifest
 from headrace.engine.spark_log import problems as log_problems

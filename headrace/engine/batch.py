@@ -1,6 +1,6 @@
-"""Runs a bounded pipeline: one epoch, one Spark action.
+"""Runs a bounded pipeline: one epoch, one job of its host.
 
-Takes a plan and a place, gives the findings of the tasks, and hands the sinks their DataFrames.
+Takes a plan and a host, gives the findings of the tasks, and hands the sinks their DataFrames.
 Timers and residuals are worked off inside the tasks, so one epoch is enough.
 """
 
@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.engine.failures import translate
-from headrace.engine.launch import launch
+from headrace.engine.host import Host
 from headrace.engine.outputs import Outputs
 from headrace.engine.reports import gather as gather_reports
-from headrace.engine.session import Place
 from headrace.io.frames import Frames
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
-from headrace.worker.entry import REPORT_CHANNEL
 
 
 @dataclass(kw_only=True)
@@ -28,14 +26,12 @@ class Outcome:
 
 
 def run_batch(
-    plan: Plan, place: Place, settings: Settings, group: str, title: str, frames: Frames
+    plan: Plan, host: Host, settings: Settings, title: str, frames: Frames
 ) -> Outcome:
     """Run the plan to its end, then write; raise what the user's code raised."""
-    context = place.parent.sparkContext
-    context.setJobGroup(group, title, interruptOnCancel=False)
-    outputs = Outputs(plan, frames, place.parent)
+    outputs = Outputs(plan, frames, host.session)
     try:
-        outcome = _run(plan, place, settings, frames, outputs)
+        outcome = _run(plan, host, settings, title, frames, outputs)
         outputs.deliver()
     finally:
         outputs.close()
@@ -43,18 +39,17 @@ def run_batch(
 
 
 def _run(
-    plan: Plan, place: Place, settings: Settings, frames: Frames, outputs: Outputs
+    plan: Plan, host: Host, settings: Settings, title: str, frames: Frames, outputs: Outputs
 ) -> Outcome:
     try:
-        launched = launch(plan, place.session, settings, frames.sources, outputs.schemas)
-        frame = outputs.keep(launched)
-        rows = frame.where(f"channel = {REPORT_CHANNEL}").select("seq", "payload").collect()
+        rows = host.run_batch(plan, settings, frames.sources, outputs.schemas, title)
+        outputs.keep(rows)
+        return gather(plan, rows.reports())
     except Exception as error:
         found = translate(error)
         if found is error:
             raise
         raise found from found.__cause__
-    return gather(plan, [(row[0], bytes(row[1])) for row in rows])
 
 
 def gather(plan: Plan, reports: list[tuple[int, bytes]]) -> Outcome:

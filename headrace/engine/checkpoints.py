@@ -1,4 +1,4 @@
-"""The driver's side of a checkpoint folder: who may write to it, what counts, what may go.
+"""The driver's side of a checkpoint folder: what counts, what may go; `fencing` says who may write.
 
 `open` locks the folder (local ones), checks that the pipeline fits and claims an incarnation; where
 there is no lock, `shut_out` keeps older drivers from committing. Of the steps of a commit, which
@@ -11,42 +11,36 @@ Knows nothing of Spark and Beam. Times are handed in.
 
 from __future__ import annotations
 
-import fcntl
-import json
 import logging
-import os
-import socket
-import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import IO, Any
 
-from headrace.engine.exclusive import created, see_that_it_refuses
+from headrace.engine.checkpoint_reading import (
+    PIPELINE,
+    epochs_of,
+    manifest_name,
+    read_description,
+    read_manifest,
+)
+from headrace.engine.exclusive import created
+from headrace.engine.fencing import claimed, incarnation_name, locked, newest_incarnation
 from headrace.engine.identity import Description, difference
 from headrace.engine.manifests import (
     KEPT_MANIFESTS,
     LogRecord,
     Manifest,
     SourceRecord,
-    damage,
-    number_of,
-    numbered,
     orphans,
     retired,
     seal,
-    unseal,
 )
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
 from headrace.state.files import Files, shown
 from headrace.state.trust import check_trusted
-
-PIPELINE = "pipeline.json"
-LOCK = "lock"
 
 #: Commits between two rounds of deleting what old manifests named: no folder is listed for it.
 SWEEP_COMMITS = 10
@@ -54,107 +48,6 @@ SWEEP_COMMITS = 10
 SEARCH_COMMITS = 2_000
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Incarnation:
-    """One start of a driver on a checkpoint; what is not known is empty."""
-
-    number: int
-    host: str = ""
-    pid: int = 0
-    started: str = ""  # ISO 8601, UTC
-
-    def __str__(self) -> str:
-        return (
-            f"incarnation {self.number} (process {self.pid or 'unknown'} on host "
-            f"{self.host or 'unknown'}, started at {self.started or 'an unknown time'})"
-        )
-
-
-def is_checkpoint(files: Files) -> bool:
-    """Whether a folder holds a checkpoint, be it a damaged one."""
-    return files.exists(PIPELINE) or bool(epochs_of(files))
-
-
-def epochs_of(files: Files) -> list[int]:
-    """Give the epochs whose manifests are there, oldest first."""
-    return _numbers(files, "manifests")
-
-
-def incarnations_of(files: Files) -> list[Incarnation]:
-    """Give all starts of a driver, oldest first."""
-    return [_incarnation(files, number) for number in _numbers(files, "incarnations")]
-
-
-def _numbers(files: Files, folder: str) -> list[int]:
-    # Only our own names: editors and file systems leave others in a folder.
-    found = ((name, number_of(name)) for name in files.names(folder))
-    return sorted(n for name, n in found if n is not None and name == f"{folder}/{numbered(n)}")
-
-
-def _incarnation(files: Files, number: int) -> Incarnation:
-    """For messages only, so that a record that cannot be read is no reason to stop."""
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        found = json.loads(files.read(_incarnation_name(number)))
-        return Incarnation(
-            number=number, host=str(found["host"]), pid=int(found["pid"]),
-            started=str(found["started"]),
-        )
-    return Incarnation(number=number)
-
-
-def _incarnation_name(number: int) -> str:
-    return f"incarnations/{numbered(number)}"
-
-
-def manifest_name(epoch: int) -> str:
-    """Give the name of an epoch's manifest below the checkpoint folder."""
-    return f"manifests/{numbered(epoch)}"
-
-
-def read_manifest(files: Files, epoch: int) -> Manifest:
-    """Read a manifest; CheckpointError says what is wrong with it and what can be done."""
-    name = manifest_name(epoch)
-    try:
-        found = Manifest.from_bytes(files.read(name))
-        if found.epoch != epoch:
-            msg = f"it is the manifest of epoch {found.epoch}"
-            raise ValueError(msg)
-    except FileNotFoundError as e:
-        msg = f"{files.path(name)} is not there"
-        raise CheckpointError(msg) from e
-    except ValueError as e:
-        remedy = _remedy(epoch, epochs_of(files))
-        raise damage(files.path(name), str(e), remedy) from e
-    return found
-
-
-def _remedy(epoch: int, epochs: list[int]) -> str:
-    """Say what can be done about a manifest that is damaged."""
-    if epoch != epochs[-1]:
-        return f"It is not needed as long as the manifest of epoch {epochs[-1]} is good: remove it"
-    earlier = [number for number in epochs if number < epoch]
-    back = f"goes back to epoch {earlier[-1]}" if earlier else "starts the pipeline anew"
-    return (
-        "Manifests appear whole or not at all, so this is no crash's doing. Restore the file, "
-        f"or remove it: that {back}, and is safe only if no sink has taken epoch {epoch} yet and "
-        "Spark has not logged its batch (spark/*/commits), as it would not read those rows again"
-    )
-
-
-def read_description(files: Files) -> Description | None:
-    """Read what pipeline a checkpoint belongs to; None if nothing says so."""
-    try:
-        return Description.from_json(unseal(files.read(PIPELINE)))
-    except FileNotFoundError:
-        return None
-    except (ValueError, CheckpointError) as e:
-        remedy = (
-            "Restore the file, or remove it: it is written anew if the pipeline is still the one "
-            "that wrote the newest manifest"
-        )
-        raise damage(files.path(PIPELINE), str(e), remedy) from e
 
 
 class Checkpoint:
@@ -189,7 +82,7 @@ class Checkpoint:
             files = Files(place)
             if files.is_local:
                 check_trusted(Path(files.path("")))
-            lock = _locked(files) if files.is_local else None
+            lock = locked(files) if files.is_local else None
         except (OSError, ValueError) as e:
             msg = f"{shown(place)} cannot be a checkpoint folder: {e}"
             raise CheckpointError(msg) from e
@@ -202,7 +95,7 @@ class Checkpoint:
             # Looked at before the claim: a pipeline that does not belong here must not stop the
             # one that does and may be running.
             old = _fitting(files, new)
-            number = _claimed(files, now)
+            number = claimed(files, now)
             if old is None or old.to_json() != new.to_json():
                 files.write(PIPELINE, seal(new.to_json()))
             return cls(files, lock, new, number)
@@ -277,7 +170,7 @@ class Checkpoint:
 
         Numbers are claimed without gaps and never deleted: the next one tells of all newer ones.
         """
-        return _incarnation_name(self.incarnation + 1)
+        return incarnation_name(self.incarnation + 1)
 
     def check_newest(self) -> None:
         """Raise a CheckpointError if a newer driver has taken the checkpoint over."""
@@ -373,7 +266,7 @@ class Checkpoint:
             self.newest = self._known[self._epochs[-1]]
 
     def _taken_over(self) -> CheckpointError:
-        newest = _incarnation(self.files, max(_numbers(self.files, "incarnations")))
+        newest = newest_incarnation(self.files)
         if newest.number == self.incarnation:  # one that was already committing when we claimed
             return CheckpointError(
                 f"epoch {self.next_epoch} of checkpoint {self.files.place} was committed by an "
@@ -404,54 +297,3 @@ def _fitting(files: Files, new: Description) -> Description | None:
         )
         raise CheckpointError(msg)
     return old
-
-
-def _claimed(files: Files, now: int) -> int:
-    """Claim the next incarnation number; CheckpointError where a claim cannot be relied on."""
-    started = datetime.fromtimestamp(now // 1_000_000, timezone.utc).isoformat()
-    number = max(_numbers(files, "incarnations"), default=0) + 1
-    while True:
-        record = {
-            "host": socket.gethostname(), "pid": os.getpid(), "started": started,
-            "token": uuid.uuid4().hex,
-        }
-        data = json.dumps(record).encode()
-        if created(files, _incarnation_name(number), data):
-            break
-        number += 1
-    see_that_it_refuses(files, _incarnation_name(number), data)
-    return number
-
-
-def _locked(files: Files) -> IO[str] | None:
-    """Lock a local folder for this process; None if it has no locks; an error names who has it."""
-    Path(files.path("")).mkdir(parents=True, exist_ok=True)
-    lock = open(files.path(LOCK), "a+", encoding="utf-8")  # held until it is closed
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as e:
-        with lock:
-            holder = _holder(lock)
-        msg = (
-            f"checkpoint {files.place} is in use by {holder}; "
-            "stop it, or use another checkpoint folder"
-        )
-        raise CheckpointError(msg) from e
-    except OSError as e:  # some network file systems have no locks; incarnations guard them still
-        _log.warning("checkpoint %s cannot be locked (%s); goes on without", files.place, e)
-        lock.close()
-        return None
-    lock.seek(0)
-    lock.truncate()
-    lock.write(json.dumps({"host": socket.gethostname(), "pid": os.getpid()}))
-    lock.flush()
-    return lock
-
-
-def _holder(lock: IO[str]) -> str:
-    lock.seek(0)
-    try:
-        found = json.loads(lock.read())
-        return f"process {found['pid']} on host {found['host']}"
-    except (ValueError, TypeError, KeyError):  # it has locked the file and not yet written to it
-        return "another process"

@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What tells processing time."""
+
+    @property
+    def follows_script(self) -> bool:
+        """Whether only steps of test streams and the loop itself move it."""
+
+    def now(self) -> int:
+        """Give the time."""
+
+    def move(self, micros: int) -> None:
+        """Go on by so much, where a script says so; a clock of its own passes over it."""
+
+    def resumed(self, now: int) -> Clock:
+        """Give the clock of a run that goes on after another driver, which told this time last."""
 
 
 class WallClock:
@@ -16,6 +34,8 @@ class WallClock:
         least: the time that was told before, by another driver; 0: none was.
     """
 
+    follows_script = False
+
     def __init__(self, least: int = 0) -> None:
         # The last time told, and when that was by a clock that nobody sets; in nanoseconds.
         self._told = (least * 1_000, time.monotonic_ns())
@@ -28,9 +48,18 @@ class WallClock:
         self._told = (now, moment)
         return now // 1_000
 
+    def move(self, micros: int) -> None:
+        """Stay: no script moves this clock."""
+
+    def resumed(self, now: int) -> WallClock:
+        """Go on from there: what is due was written down by that driver's clock."""
+        return WallClock(now)
+
 
 class ScriptClock:
     """Processing time as a test stream tells it."""
+
+    follows_script = True
 
     def __init__(self, now: int = 0) -> None:
         self._now = now
@@ -42,3 +71,7 @@ class ScriptClock:
     def move(self, micros: int) -> None:
         """Go on by so much."""
         self._now += micros
+
+    def resumed(self, now: int) -> ScriptClock:
+        """Go on from there."""
+        return ScriptClock(now)

@@ -5,20 +5,16 @@ Takes a plan and a session, gives a lazy DataFrame whose rows are the reports. S
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from headrace.errors import PlanError
-from headrace.plan.ids import StageId
+from headrace.engine.tasks import EpochTasks, first_parts, frame_at, has_side_inputs, tasks_of
 from headrace.plan.settings import Settings
-from headrace.plan.sources import Frame
-from headrace.plan.supersteps import Channel, ChannelKind, Plan
+from headrace.plan.supersteps import Plan
 from headrace.worker.entry import (
     SPARK_SCHEMA,
     Epoch,
@@ -29,9 +25,6 @@ from headrace.worker.entry import (
     run_superstep,
 )
 
-#: Depth given to channels that no stage reads: past the last superstep.
-NO_READER = 1 << 30
-
 
 @cache
 def rows_type() -> Any:
@@ -39,63 +32,6 @@ def rows_type() -> Any:
     kinds = {"int": IntegerType(), "bigint": LongType(), "binary": BinaryType()}
     columns = (column.split() for column in SPARK_SCHEMA.split(", "))
     return StructType([StructField(name, kinds[kind], False) for name, kind, *_ in columns])
-
-
-def tasks_of(plan: Plan, settings: Settings) -> list[SuperstepTask]:
-    """Give what each superstep's tasks must know."""
-    depth = {stage.stage_id: stage.superstep for stage in plan.stages()}
-    number = {stage.stage_id: i for i, stage in enumerate(plan.stages())}
-    roots, pulses = _roots(plan), _pulses(plan)
-    depths = tuple(
-        depth[channel.target_stages[0]] if channel.target_stages else NO_READER
-        for channel in plan.channels
-    )
-    return [
-        SuperstepTask(
-            superstep=superstep,
-            depths=depths,
-            channels=plan.channels,
-            components=plan.components,
-            shards=plan.shards,
-            settings=settings,
-            stage_numbers=tuple(number[s.stage_id] for s in superstep.stages),
-            roots=roots,
-            pulses=pulses,
-        )
-        for superstep in plan.supersteps
-    ]
-
-
-def _roots(plan: Plan) -> tuple[tuple[int, ...], ...]:
-    """For each channel, the sources that feed it by way of superstep 0 alone.
-
-    Nothing there holds a watermark back, so a reader's watermark is that of the sources.
-    """
-    first = {stage.stage_id: stage for stage in plan.supersteps[0].stages}
-
-    def above(index: int, seen: frozenset[int]) -> set[int]:
-        channel = plan.channels[index]
-        if channel.kind is ChannelKind.SOURCE:
-            return {index}
-        found: set[int] = set()
-        for stage_id in channel.source_stages:
-            for port in first[stage_id].reads if stage_id in first else ():
-                if port.channel not in seen:
-                    found |= above(port.channel, seen | {port.channel})
-        return found
-
-    return tuple(tuple(sorted(above(i, frozenset({i})))) for i in range(len(plan.channels)))
-
-
-def _pulses(plan: Plan) -> tuple[int, ...]:
-    """For each channel, how many pulses tell its reader that all of an epoch has come."""
-    depth = {stage.stage_id: stage.superstep for stage in plan.stages()}
-    return tuple(
-        0
-        if channel.kind is ChannelKind.LOCAL
-        else plan.shards * len({depth[s] for s in channel.source_stages if depth[s] > 0})
-        for channel in plan.channels
-    )
 
 
 def launch(
@@ -114,93 +50,31 @@ def launch(
         sources: the DataFrames that the plan reads, by the names of their transforms.
         schemas: for each output channel, its Arrow schema.
     """
-    tasks = [replace(task, schemas=tuple(schemas.items())) for task in tasks_of(plan, settings)]
+    tasks = tasks_of(plan, settings, schemas)
     frame = _first(plan, session, tasks[0], sources)
     for task in tasks[1:]:
         frame = frame.repartitionById(plan.shards, "shard")
-        if _has_side_inputs(plan, task):
+        if has_side_inputs(plan, task):
             frame = frame.sortWithinPartitions("rank")
         frame = frame.mapInArrow(on_shard(task), rows_type())
     return frame
 
 
-def _first(
-    plan: Plan, session: Any, task: SuperstepTask, sources: Mapping[str, Any]
-) -> Any:
-    """Build superstep 0: on a partition per shard, and on the partitions of every DataFrame.
-
-    Each part runs only the stages that its source feeds. A partition of a DataFrame is no shard, so
-    impulses fire in the first part alone.
-    """
-    here = {stage.stage_id for stage in task.superstep.stages}
-    starts = [
-        (index, channel)
-        for index, channel in enumerate(plan.channels)
-        if channel.kind is ChannelKind.SOURCE and here.issuperset(channel.target_stages)
-    ]
-    fed = [(index, c, c.source) for index, c in starts if isinstance(c.source, Frame)]
-    reached = {index: _reached(plan, channel) for index, channel, _ in fed}
-    others = here.difference(*reached.values()).union(
-        *(_reached(plan, c) for index, c in starts if index not in reached)
-    )
-    if others or not fed:
+def _first(plan: Plan, session: Any, task: SuperstepTask, sources: Mapping[str, Any]) -> Any:
+    """Build superstep 0: on a partition per shard, and on the partitions of every DataFrame."""
+    parts = first_parts(plan, task)
+    here = parts.shards
+    if here is None and not parts.fed:
+        here = task
+    if here is not None:
         frame = session.range(0, plan.shards, 1, plan.shards)
-        frame = frame.mapInArrow(on_shard(_only(task, others)), rows_type())
+        frame = frame.mapInArrow(on_shard(here), rows_type())
     else:
         frame = no_rows(session)  # the leftmost frame of a union decides on the session
-    for index, _, source in fed:
-        if source.name not in sources:
-            msg = f"{source.name}: its DataFrame is not at hand; run the pipeline, not its proto"
-            raise PlanError(msg)
-        part = replace(_only(task, reached[index]), source=index)
-        frame = frame.union(sources[source.name].mapInArrow(on_shard(part), rows_type()))
+    for index, part in parts.fed.items():
+        source = frame_at(plan, index, sources)
+        frame = frame.union(source.mapInArrow(on_shard(part), rows_type()))
     return frame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochTasks:
-    """The tasks of a streaming plan, pickled once: workers unpickle them once."""
-
-    first: bytes | None  # superstep 0 on the shards, without what DataFrames feed
-    fed: Mapping[int, bytes]  # superstep 0 on a DataFrame, by the channel it feeds
-    later: tuple[bytes, ...]  # supersteps 1 and on
-    sorted: tuple[bool, ...]  # whether the rows of these must come in the order of their ranks
-
-
-def epoch_tasks(
-    plan: Plan,
-    settings: Settings,
-    schemas: Mapping[int, bytes] = MappingProxyType({}),
-    direct: tuple[int, ...] = (),
-) -> EpochTasks:
-    """Prepare the tasks of a streaming plan; workers write the `direct` channels themselves."""
-    tasks = [
-        replace(task, schemas=tuple(schemas.items()), direct=direct)
-        for task in tasks_of(plan, settings)
-    ]
-    here = {stage.stage_id for stage in tasks[0].superstep.stages}
-    starts = [
-        (index, channel)
-        for index, channel in enumerate(plan.channels)
-        if channel.kind is ChannelKind.SOURCE and here.issuperset(channel.target_stages)
-    ]
-    fed = {
-        index: _reached(plan, channel)
-        for index, channel in starts
-        if isinstance(channel.source, Frame)
-    }
-    others = here.difference(*fed.values()).union(
-        *(_reached(plan, c) for index, c in starts if index not in fed)
-    )
-    return EpochTasks(
-        first=pickle.dumps(_only(tasks[0], others)) if others else None,
-        fed={
-            index: pickle.dumps(replace(_only(tasks[0], reached), source=index))
-            for index, reached in fed.items()
-        },
-        later=tuple(map(pickle.dumps, tasks[1:])),
-        sorted=tuple(_has_side_inputs(plan, task) for task in tasks[1:]),
-    )
 
 
 def launch_epoch(
@@ -299,31 +173,6 @@ def no_rows(session: Any) -> Any:
     )
 
 
-def _reached(plan: Plan, source: Channel) -> set[StageId]:
-    """The stages that a source feeds within its own superstep."""
-    found: set[StageId] = set()
-    waiting = list(source.target_stages)
-    while waiting:
-        stage_id = waiting.pop()
-        if stage_id in found:
-            continue
-        found.add(stage_id)
-        for channel in plan.channels:
-            if channel.kind is ChannelKind.LOCAL and stage_id in channel.source_stages:
-                waiting.extend(channel.target_stages)
-    return found
-
-
-def _only(task: SuperstepTask, wanted: Container[StageId]) -> SuperstepTask:
-    pairs = zip(task.superstep.stages, task.stage_numbers, strict=True)
-    kept = [(stage, number) for stage, number in pairs if stage.stage_id in wanted]
-    return replace(
-        task,
-        superstep=replace(task.superstep, stages=tuple(stage for stage, _ in kept)),
-        stage_numbers=tuple(number for _, number in kept),
-    )
-
-
 def output_frame(session: Any, rows: Any, channel: int, columns: Any, schema: bytes) -> Any:
     """Give what was sent to an output channel, as a DataFrame of the given session."""
     mine = no_rows(session).union(rows.where(f"channel = {channel}"))
@@ -332,14 +181,6 @@ def output_frame(session: Any, rows: Any, channel: int, columns: Any, schema: by
         return read_output(schema, batches)
 
     return mine.mapInArrow(read, columns)
-
-
-def _has_side_inputs(plan: Plan, task: SuperstepTask) -> bool:
-    here = task.superstep.index
-    return any(
-        channel.kind is ChannelKind.BROADCAST and depth == here
-        for channel, depth in zip(plan.channels, task.depths, strict=True)
-    )
 
 
 def on_shard(task: SuperstepTask) -> Callable[[Iterable[Any]], Iterator[Any]]:

@@ -6,17 +6,14 @@ because two jobs read them: the one that runs the pipeline and the one that writ
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark import StorageLevel
 
-from headrace.engine.launch import output_frame
+from headrace.engine.host import TaskRows
 from headrace.errors import PlanError
 from headrace.io.claims import Claim
 from headrace.io.columns import arrow_schema
@@ -24,8 +21,6 @@ from headrace.io.frames import Frames
 from headrace.io.sinks import Delivery, Lease, Sink, WriteToSpark
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.crash_points import Point, crash_point
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +59,7 @@ class Outputs:
         self._columns: dict[int, Any] = {}
         self.schemas: dict[int, bytes] = {}  # for each output channel, its Arrow schema
         self._lease: Lease | None = None
-        self._rows: Any = None
+        self._rows: TaskRows | None = None
         for index, channel in enumerate(plan.channels):
             if channel.kind is not ChannelKind.OUTPUT:
                 continue
@@ -113,14 +108,14 @@ class Outputs:
             error.add_note(f"[while writing epoch {epoch} in step '{self._labels[index]}']")
             raise
 
-    def keep(self, rows: Any) -> Any:
-        """Keep the rows of the run, if any sink wants them."""
+    def keep(self, rows: TaskRows) -> None:
+        """Take the rows of a run or an epoch; keep them, if any sink wants them."""
         if not self.wants_rows:
-            return rows
-        self._rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+            return
+        rows.keep()
+        self._rows = rows
         # The lease outlives this object, and must not hold the sinks: they hold what it waits for.
-        self._lease = Lease(partial(_forget, self._rows))
-        return self._rows
+        self._lease = Lease(rows.forget)
 
     def deliver(self) -> None:
         """Give every sink its DataFrame."""
@@ -168,19 +163,11 @@ class Outputs:
         return self._session.createDataFrame(schema.empty_table(), self._columns[index])
 
     def _frame(self, index: int) -> Any:
-        return output_frame(
-            self._session, self._rows, index, self._columns[index], self.schemas[index]
-        )
+        assert self._rows is not None
+        return self._rows.output(index, self._columns[index], self.schemas[index])
 
     def close(self) -> None:
         """Forget the rows, unless a sink still holds them."""
         if self._lease is not None:
             self._lease.end_if_free()
             self._lease = None
-
-
-def _forget(rows: Any) -> None:
-    try:
-        rows.unpersist()
-    except Exception as error:  # noqa: BLE001 (the session may have been stopped, and its rows with it)
-        _LOG.debug("the rows of a run could not be unpersisted: %s", error)

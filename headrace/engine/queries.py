@@ -9,9 +9,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from headrace.engine.session import Place, own_query
+from headrace.engine.spark_folders import spark_folder
 from headrace.engine.spark_log import REMEDY
 from headrace.engine.standing import StreamOptions
 from headrace.errors import CheckpointError, HeadraceError
+from headrace.state.files import Files
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,17 +43,20 @@ logging.getLogger("py4j.clientserver").addFilter(_Quiet())
 class Queries:
     """The queries of one run, by the names of their DataFrames."""
 
-    def __init__(self, options: StreamOptions) -> None:
+    def __init__(self, place: Place, options: StreamOptions) -> None:
+        self._place = place
         self._options = options
         self._queries: dict[str, Any] = {}
         self._folders: dict[str, str] = {}  # of their logs
         self.closing = False  # batches that come now are left for the next start
 
     def listen(
-        self, name: str, frame: Any, folder: str, arrived: Callable[[str, Any, int], None]
+        self, name: str, frame: Any, files: Files, log: str,
+        arrived: Callable[[str, Any, int], None],
     ) -> None:
-        """Start a query."""
-        writer = frame.writeStream.foreachBatch(
+        """Start a query; Spark keeps its log in a folder of the checkpoint."""
+        folder = spark_folder(self._place.session, files.below(log))
+        writer = own_query(self._place, frame, files.is_local).writeStream.foreachBatch(
             lambda batch, batch_id: arrived(name, batch, batch_id)
         ).option("checkpointLocation", folder)
         if self._options.available_now:
@@ -78,6 +84,10 @@ class Queries:
     def is_listening(self, name: str) -> bool:
         """Whether a DataFrame may still bring rows."""
         return name not in self._queries or bool(self._queries[name].isActive)
+
+    def bring(self) -> bool:
+        """Say that there is none: Spark brings batches by itself, in threads of its own."""
+        return False
 
     def failure(self) -> BaseException | None:
         """Give what ended a query that should have gone on.

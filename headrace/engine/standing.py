@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.engine.reports import EpochSum, Infos
 from headrace.plan.supersteps import Plan
 
 
@@ -57,3 +58,34 @@ def by_step(
             known = found.get(step, (into, out))
             found[step] = (min(known[0], into), min(known[1], out))
     return found
+
+
+def shown_after(
+    before: Standing, *, epoch: int, seconds: float, told: EpochSum,
+    watermarks: Mapping[str, tuple[int, int]], infos: Infos,
+) -> Standing:
+    """Give what a run shows of itself once an epoch counts.
+
+    Args:
+        before: what it showed so far.
+        epoch: the epoch's number.
+        seconds: how long it took.
+        told: what its tasks have told.
+        watermarks: by step.
+        infos: the metrics of all epochs.
+    """
+    return replace(
+        before,
+        epoch=epoch,
+        epoch_seconds=seconds,
+        elements_late=before.elements_late + told.dropped,
+        rows_untimed=before.rows_untimed + told.untimed,
+        pushed_back=told.pushed_back,
+        state_rows=told.state_rows,
+        state_bytes=sum(told.state_bytes.values()),
+        state_of_supersteps=told.state_bytes,
+        restores=before.restores + told.restored,
+        openings=before.openings + told.opened,
+        watermarks=watermarks,
+        monitoring_infos=infos,
+    )

@@ -3,14 +3,17 @@
 `HEADRACE_CRASH` names them, separated by commas, each as `point:when` or `point:when:unit`. `when`
 is the number of an epoch, `*` for the next one, whichever it is, or the name of an attempt (`1.8`:
 incarnation 1, its 8th try), which an epoch that is run again does not meet a second time. Without
-the variable, which is read once, a point costs one comparison. Knows nothing of the protocol but
-the names of its gaps.
+the variable, which is read once, a point costs a comparison. A test in the same process may look
+on by `observed`, and end a driver by an exception. Knows nothing of the protocol but the names of
+its gaps.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,7 +21,7 @@ VARIABLE = "HEADRACE_CRASH"
 
 
 class Point(Enum):
-    """The gaps of the commit; `headrace.engine.stream` numbers the steps."""
+    """The gaps of the commit; `headrace.engine.epoch_run` numbers the steps."""
 
     BEFORE_TASKS = "before_tasks"  # driver: after step 1, no task has begun
     BEFORE_SEAL = "before_seal"  # task: the elements are through, nothing is written
@@ -62,12 +65,29 @@ def asked_for(text: str) -> tuple[_Crash, ...]:
 
 _CRASHES = asked_for(os.environ.get(VARIABLE, ""))
 
+#: Called at each point of this process: the point, the epoch, the attempt, the unit.
+Observer = Callable[[Point, int, str, str], None]
+
+_observers: list[Observer] = []
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """Let a test look on at every point of this process; what it raises is raised there."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
 
 def crash_point(point: Point, epoch: int, attempt: str = "", unit: str = "") -> None:
     """End this process at once, without any cleaning up, if that was asked for here.
 
     One line to its standard error says where, for whoever counts crashes.
     """
+    for observer in _observers:
+        observer(point, epoch, attempt, unit)
     if _CRASHES and any(crash.meets(point, epoch, attempt, unit) for crash in _CRASHES):
         os.write(2, f"{VARIABLE}: {point.value} {epoch} {attempt or '-'} {unit or '-'}\n".encode())
         os.kill(os.getpid(), signal.SIGKILL)

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from headrace.errors import TransportError
 from headrace.plan.settings import Settings
-from headrace.worker.exchange.columns import decode
+from headrace.worker.exchange.column_writer import decode
 from headrace.worker.exchange.super_tuples import (
     REPORT_CHANNEL,
     SPARK_SCHEMA,
@@ -32,6 +32,7 @@ from headrace.worker.exchange.super_tuples import (
     to_batch,
 )
 from headrace.worker.protocol import (
+    ONLY_EPOCH,
     Epoch,
     LogReport,
     ShardReport,
@@ -44,7 +45,6 @@ from headrace.worker.task.fence import enter
 from headrace.worker.task.live_channel import Counted, teller
 from headrace.worker.task.main_session import load_main_session
 from headrace.worker.task.shard import ShardRun
-from headrace.worker.task.stream_shard import StreamShard
 
 #: The engine enters this room by this door alone; what it needs from further in is handed out here.
 __all__ = [
@@ -212,12 +212,16 @@ def _work(
         load_main_session(task.settings.main_session, task.settings.pickle_library)
         counted = _counted(task, shard)
         send = outbox.send if counted is None else _counting(outbox.send, counted)
-        run = ShardRun(task, shard, send)
-        if task.source is not None:
-            run.run_frame(task.source, batches)
-        else:
-            rows = _rows(batches)
-            run.run(rows if counted is None else _seen(rows, task, counted))
+        run = ShardRun.bounded(task, shard)
+        try:
+            if run.fed_by_frame:
+                run.run_epoch(ONLY_EPOCH, send, (), batches)
+            else:
+                rows = _rows(batches)
+                rows = rows if counted is None else _seen(rows, task, counted)
+                run.run_epoch(ONLY_EPOCH, send, rows, None)
+        finally:
+            run.tear_down()
         if counted is not None:
             counted.tell(done=True)
 
@@ -270,7 +274,7 @@ def _work_epoch(
             task: SuperstepTask = pickle.loads(blob)
             _settle(task.settings)
             load_main_session(task.settings.main_session, task.settings.pickle_library)
-            kept = StreamShard(task, shard)
+            kept = ShardRun.streaming(task, shard)
         frame = batches if kept.fed_by_frame else None
         kept.run_epoch(epoch, outbox.send, () if frame is not None else _rows(batches), frame)
         _KEPT[name] = kept
@@ -279,7 +283,7 @@ def _work_epoch(
 
 
 #: What this process keeps between epochs: (run, superstep, shard) -> its stages.
-_KEPT: dict[tuple[str, int, int], StreamShard] = {}
+_KEPT: dict[tuple[str, int, int], ShardRun] = {}
 
 
 #: When each run last had a task here.

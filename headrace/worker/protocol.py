@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import inf
 from typing import Any
 
 from headrace.plan.clocks import SourceClock
@@ -53,12 +54,20 @@ class Epoch:
     chains: Mapping[str, Chain]  # for each unit of state: where it is
     former: Mapping[int, tuple[Chain, ...]]  # superstep -> units of another number of shards
     watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard): in and out, last epoch
-    files: Files  # the checkpoint folder
+    files: Files | None  # the checkpoint folder; None: nothing outlives the epoch
     next_driver: str  # the file in it that tells of a newer driver
-    local: LocalPlace  # where stores are kept, on whichever machine
+    local: LocalPlace | None  # where stores are kept, on whichever machine; None: likewise
     direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
     bundle_seconds: float  # how long a splittable DoFn may run before it is split
     traces: str = ""  # where tasks write down what they are about, one element at a time; empty: no
+
+
+#: The epoch that a batch is: everything comes in it, and nothing outlives it.
+ONLY_EPOCH = Epoch(
+    run="", number=0, incarnation=0, attempt="only", confirmed=(), now=0, first=True, drain=False,
+    sources={}, clocks={}, feeding=None, ending=True, arrivals=(), chains={}, former={},
+    watermarks={}, files=None, next_driver="", local=None, direct={}, bundle_seconds=inf,
+)
 
 
 @dataclass(frozen=True, slots=True)

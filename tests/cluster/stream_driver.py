@@ -19,7 +19,7 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.transforms.window import TimestampedValue
 
-from headrace.engine import stream
+from headrace.engine import spark_host
 from headrace.io import WriteToSpark
 from headrace.runner import SparkRunner
 
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--drifting", action="store_true", help="let Spark place the shards")
     asked = parser.parse_args()
     if asked.drifting:
-        stream.is_local = lambda _: True
+        spark_host.is_local = lambda _: True
     script = TestStream()
     for epoch in range(EPOCHS):
         script = script.add_elements(

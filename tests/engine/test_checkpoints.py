@@ -19,15 +19,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.engine import checkpoints, manifests
-from headrace.engine.checkpoints import (
-    Checkpoint,
+from headrace.engine import checkpoints, fencing, manifests
+from headrace.engine.checkpoint_reading import (
     epochs_of,
-    incarnations_of,
     is_checkpoint,
     read_description,
     read_manifest,
 )
+from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.fencing import incarnations_of
 from headrace.engine.manifests import Manifest, SourceRecord, number_of, orphans, seal, unseal
 from headrace.errors import CheckpointError
 from headrace.plan.sources import ScriptOutput
@@ -182,7 +182,7 @@ def test_two_drivers_in_one_process_are_refused_too(place: str) -> None:
 
 def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a file system without locks: incarnations alone must do."""
-    monkeypatch.setattr(checkpoints, "_locked", lambda files: None)
+    monkeypatch.setattr(checkpoints, "locked", lambda files: None)
 
 
 def test_a_driver_that_was_overtaken_cannot_commit(
@@ -297,7 +297,7 @@ def test_a_folder_whose_file_system_has_no_locks_is_not_called_locked(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(checkpoints.fcntl, "flock", refuse)
+    monkeypatch.setattr(fencing.fcntl, "flock", refuse)
     with opened(place) as checkpoint:
         assert not checkpoint.is_locked
 
@@ -309,8 +309,8 @@ def test_a_number_claimed_at_the_same_moment_is_passed_over(
     files = Files(place)
     for number in (2, 3):
         files.write(f"incarnations/{number:08d}.json", b"{}")
-    monkeypatch.setattr(checkpoints, "_numbers", lambda files, folder: [1])
-    assert checkpoints._claimed(files, NOON) == 4
+    monkeypatch.setattr(fencing, "numbers", lambda files, folder: [1])
+    assert fencing.claimed(files, NOON) == 4
 
 
 class FarFiles(Files):

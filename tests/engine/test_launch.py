@@ -12,16 +12,8 @@ from apache_beam.transforms import environments
 
 from benchmarks.inline import InlineRunner
 from headrace.compiler.compile import compile_pipeline
-from headrace.engine.launch import (
-    NO_READER,
-    _has_side_inputs,
-    _only,
-    _reached,
-    _read,
-    launch,
-    on_shard,
-    tasks_of,
-)
+from headrace.engine.launch import _read, launch, on_shard
+from headrace.engine.tasks import NO_READER, has_side_inputs, only, reached, tasks_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, from_batch
@@ -87,7 +79,7 @@ def test_rows_are_sorted_only_before_a_superstep_that_reads_a_side_input() -> No
     sorts = [i for i, entry in enumerate(log) if entry == ("sort", "rank")]
     assert len(sorts) == 1
     assert log[sorts[0] - 1] == ("exchange", 3, "shard")
-    wanting = [_has_side_inputs(plan, task) for task in tasks_of(plan, Settings())]
+    wanting = [has_side_inputs(plan, task) for task in tasks_of(plan, Settings())]
     assert wanting.count(True) == 1
     assert wanting[0] is False
 
@@ -134,13 +126,13 @@ def test_a_source_reaches_the_stages_that_local_channels_lead_to_and_no_others()
     sources = [c for c in plan.channels if c.kind is ChannelKind.SOURCE]
     (task, *_) = tasks_of(plan, Settings())
     for source in sources:
-        reached = _reached(plan, source)
-        assert set(source.target_stages) <= reached
-        assert reached <= {stage.stage_id for stage in task.superstep.stages}
-        part = _only(task, reached)
-        assert {s.stage_id for s in part.superstep.stages} == reached
-        assert len(part.stage_numbers) == len(reached)
-    assert _only(task, set()).superstep.stages == ()
+        found = reached(plan, source)
+        assert set(source.target_stages) <= found
+        assert found <= {stage.stage_id for stage in task.superstep.stages}
+        part = only(task, found)
+        assert {s.stage_id for s in part.superstep.stages} == found
+        assert len(part.stage_numbers) == len(found)
+    assert only(task, set()).superstep.stages == ()
 
 
 @pytest.mark.parametrize("shards", [1, 4])

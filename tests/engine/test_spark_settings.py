@@ -13,7 +13,7 @@ from headrace.engine import session as session_module
 from headrace.engine.session import OWN_SETTINGS, find_place, refuse_connect, settings_for, start
 from headrace.engine.spark_settings import Wish, given_before, read_conf
 from headrace.errors import OptionError, SessionError
-from headrace.runner import HeadraceOptions, SparkRunner, _wish
+from headrace.runner import HeadraceOptions, SparkRunner, wish_of
 
 
 @pytest.mark.parametrize("master", [
@@ -42,7 +42,7 @@ def test_options_become_settings() -> None:
         "--spark_conf=spark.jars=a.jar", "--spark_app_name=mill", "--spark_jars=b.jar,c.jar",
         "--spark_packages=org.example:x:1",
     ])  # fmt: skip
-    assert _wish(options).settings() == {
+    assert wish_of(options).settings() == {
         "spark.master": "local[3]", "spark.ui.enabled": "true", "spark.app.name": "mill",
         "spark.jars": "a.jar,b.jar,c.jar", "spark.jars.packages": "org.example:x:1",
     }

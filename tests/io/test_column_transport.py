@@ -24,7 +24,8 @@ from headrace.errors import ColumnTypeError, TransportError
 from headrace.io.columns import arrow_schema
 from headrace.io.rows import row_class
 from headrace.worker.batched.batches import Columns
-from headrace.worker.exchange.columns import ColumnWriter, RowReader, decode
+from headrace.worker.exchange.column_writer import ColumnWriter, decode
+from headrace.worker.exchange.row_reader import RowReader
 from headrace.worker.exchange.super_tuples import PayloadKind, SuperTuple
 
 UTC = datetime.timezone.utc

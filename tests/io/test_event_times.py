@@ -18,8 +18,8 @@ from headrace.errors import ColumnTypeError
 from headrace.io.rows import row_class
 from headrace.plan.names import PARTITION_COLUMN, TIME_COLUMN, TIME_OR_DROP_COLUMN
 from headrace.worker.batched.batches import Columns
-from headrace.worker.exchange import columns
-from headrace.worker.exchange.columns import RowReader
+from headrace.worker.exchange import row_reader
+from headrace.worker.exchange.row_reader import RowReader
 
 NUMBERS = t.StructType([t.StructField("n", t.LongType())])
 TIME, PARTITION = TIME_COLUMN, PARTITION_COLUMN
@@ -73,7 +73,7 @@ def test_the_greatest_time_is_kept_for_each_partition_over_all_batches() -> None
 def test_rows_that_name_no_partition_are_one_of_their_own() -> None:
     read = reader()
     list(read.timed(batch([5, 9, 7], ["", None, "x"]), 10))
-    assert read.highs == {"": 5, columns.NO_PARTITION: 9, "x": 7}
+    assert read.highs == {"": 5, row_reader.NO_PARTITION: 9, "x": 7}
 
 
 def test_rows_above_the_ceiling_are_read_but_not_counted() -> None:

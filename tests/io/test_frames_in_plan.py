@@ -9,7 +9,7 @@ import apache_beam as beam
 from pyspark.sql import types as t
 
 from headrace.compiler.compile import compile_pipeline
-from headrace.engine.launch import tasks_of
+from headrace.engine.tasks import tasks_of
 from headrace.io import ReadFromSpark, WriteToSpark, to_dataframe
 from headrace.io.frames import frames_of
 from headrace.plan.settings import Settings

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.worker.batched.batches import batch_of
+from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 from headrace.worker.exchange.super_tuples import SuperTuple
-from headrace.worker.exchange.writers import GroupWriter
-from headrace.worker.grouping.tables import make_grouper
+from headrace.worker.grouping.choose_bounded import make_grouper
 
 ANY = coders.FastPrimitivesCoder()
 SMALL = settings(max_examples=40, deadline=None)

@@ -15,8 +15,7 @@ from apache_beam.io import fileio
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms import window
 
-from headrace.engine import stream
-from headrace.state.crash_points import Point
+from headrace.state.crash_points import Point, observed
 from tests.streaming.harness import checkpointed, finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
@@ -59,7 +58,7 @@ def run(folder: Path, shards: int, sink: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["WriteToFiles", "WriteToText"])
 def test_a_window_in_one_piece_is_written_once_though_the_shards_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path, kind: str
 ) -> None:
     """The driver ends when the files of the window are there and nothing counts yet."""
 
@@ -76,10 +75,8 @@ def test_a_window_in_one_piece_is_written_once_though_the_shards_change(
         if point is Point.BEFORE_SINKS and files():
             raise EndedError
 
-    with monkeypatch.context() as patched:
-        patched.setattr(stream, "crash_point", end)
-        with pytest.raises(EndedError):
-            run(tmp_path, 2, sink())
+    with observed(end), pytest.raises(EndedError):
+        run(tmp_path, 2, sink())
     assert len(files()) == 1
     run(tmp_path, 3, sink())
     lines = [line for path in files() for line in path.read_text().splitlines()]

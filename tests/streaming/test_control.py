@@ -18,7 +18,8 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.testing import test_stream
 from apache_beam.transforms import trigger, window
 
-from headrace.engine.checkpoints import Checkpoint, epochs_of, read_description, read_manifest
+from headrace.engine.checkpoint_reading import epochs_of, read_description, read_manifest
+from headrace.engine.checkpoints import Checkpoint
 from headrace.io import ReadFromSpark
 from headrace.runner import StreamResult
 from headrace.state.files import Files

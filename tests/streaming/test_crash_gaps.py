@@ -16,8 +16,7 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.transforms.window import TimestampedValue
 
-from headrace.engine import stream
-from headrace.state.crash_points import Point
+from headrace.state.crash_points import Point, observed
 from tests.streaming.harness import Gathered, checkpointed, finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
@@ -63,7 +62,7 @@ class EndedError(Exception):
     "gap", [Point.BEFORE_TASKS, Point.BEFORE_SINKS, Point.AFTER_SINKS, Point.AFTER_MANIFEST]
 )
 def test_a_driver_that_ends_in_a_gap_is_followed_by_one_that_loses_and_doubles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gap: Point
+    tmp_path: Path, gap: Point
 ) -> None:
     gathered = Gathered()
 
@@ -72,10 +71,8 @@ def test_a_driver_that_ends_in_a_gap_is_followed_by_one_that_loses_and_doubles_n
         if (point, epoch) == (gap, 3):
             raise EndedError
 
-    with monkeypatch.context() as patched:
-        patched.setattr(stream, "crash_point", end)
-        with pytest.raises(EndedError):
-            run(tmp_path, gathered)
+    with observed(end), pytest.raises(EndedError):
+        run(tmp_path, gathered)
     manifests = sorted(path.stem for path in (tmp_path / "checkpoint" / "manifests").iterdir())
     assert int(manifests[-1]) == (3 if gap is Point.AFTER_MANIFEST else 2)
     run(tmp_path, gathered)

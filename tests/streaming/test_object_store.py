@@ -13,12 +13,12 @@ import apache_beam as beam
 import pytest
 
 from headrace.cli.main import main as command
-from headrace.engine import stream
-from headrace.engine.checkpoints import epochs_of, incarnations_of
+from headrace.engine.checkpoint_reading import epochs_of
+from headrace.engine.fencing import incarnations_of
 from headrace.engine.spark_folders import see_that_spark_can_open, spark_folder
 from headrace.errors import CheckpointError
 from headrace.io import ReadFromSpark
-from headrace.state.crash_points import Point
+from headrace.state.crash_points import Point, observed
 from headrace.state.files import Files
 from tests.s3 import REGION, S3
 from tests.spark_session import shared_session
@@ -44,7 +44,7 @@ def output(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("gap", [Point.AFTER_SINKS, Point.AFTER_MANIFEST])
 def test_a_run_that_ends_in_a_gap_goes_on_from_the_store(
-    s3: S3, tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch, gap: Point
+    s3: S3, tmp_path: Path, output: Path, gap: Point
 ) -> None:
     place = s3.place(tmp_path.name)
 
@@ -56,10 +56,8 @@ def test_a_run_that_ends_in_a_gap_goes_on_from_the_store(
     def start(copies: str) -> None:
         run(place, str(output), str(tmp_path / copies), spark=shared_session())
 
-    with monkeypatch.context() as patched:
-        patched.setattr(stream, "crash_point", end)
-        with pytest.raises(EndedError):
-            start("first")
+    with observed(end), pytest.raises(EndedError):
+        start("first")
     assert epochs_of(Files(place))[-1] == (2 if gap is Point.AFTER_MANIFEST else 1)
     start("elsewhere")  # as on another machine: all state must come from the store
     assert written(output) == RIGHT

@@ -8,8 +8,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 
+from headrace.engine import opening
 from headrace.engine.queries import Queries
-from headrace.engine.stream import Stream
 from headrace.errors import CheckpointError, HeadraceError
 from headrace.io import ReadFromSpark
 from headrace.runner import StreamResult
@@ -60,7 +60,7 @@ def test_a_query_that_fails_before_the_next_look_fails_the_run(
     inbox.put({"key": "a", "value": 2})
     dead_at_once(monkeypatch)
     # We would see it before Spark does; what is asked for is what happens when Spark stumbles.
-    monkeypatch.setattr(Stream, "_check_logs", lambda self: None)
+    monkeypatch.setattr(opening, "check_logs", lambda *_: None)
     result = build(tmp_path, inbox, Gathered(), "--available_now").run()
     with pytest.raises(CheckpointError, match="cannot go on with its log in .*spark/0"):
         result.wait_until_finish()

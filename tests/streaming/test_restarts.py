@@ -258,7 +258,7 @@ def test_a_script_goes_on_at_the_step_that_failed_and_never_plays_twice(tmp_path
     assert gathered.rows == [("a", 1)]
     result = run(make_positive)
     assert gathered.rows == [("a", 1), ("a", 3), ("a", 7)]
-    assert result._stream._clock.now() == 10_000_000
+    assert result._stream._run.facts.clock.now() == 10_000_000
     played = dict(gathered.epochs)
     assert run(make_positive).standing.epoch == result.standing.epoch
     assert gathered.epochs == played  # a pipeline that has ended has nothing left to do

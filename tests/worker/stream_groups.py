@@ -14,9 +14,9 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from headrace.state.store import MemoryStore
 from headrace.worker.batched.batches import batch_of, elements
+from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.super_tuples import SuperTuple
-from headrace.worker.exchange.writers import GroupWriter
 from headrace.worker.grouping.choose import make_stream_grouper
 from headrace.worker.grouping.grouper import StreamGrouper
 from headrace.worker.grouping.triggers import TriggeredGroups

@@ -13,7 +13,7 @@ from apache_beam.transforms import environments
 
 from benchmarks.inline import InlineRunner
 from headrace.compiler.compile import compile_pipeline
-from headrace.engine.launch import tasks_of
+from headrace.engine.tasks import tasks_of
 from headrace.plan.settings import Settings
 from headrace.worker import entry
 from headrace.worker.entry import Outbox, Stopped, run_superstep

@@ -19,12 +19,13 @@ from headrace.worker import entry
 from headrace.worker.batched import weights
 from headrace.worker.batched.weights import HEAVY_BYTES, room_after, weight
 from headrace.worker.entry import Outbox
-from headrace.worker.exchange import columns, file_writer, writers
-from headrace.worker.exchange.columns import ColumnWriter
+from headrace.worker.exchange import column_writer, file_writer, writers
+from headrace.worker.exchange import group_writer as group_writers
+from headrace.worker.exchange.column_writer import ColumnWriter
 from headrace.worker.exchange.super_tuples import PayloadKind, SuperTuple, from_batch
 from headrace.worker.exchange.writers import LocalWriter
+from headrace.worker.grouping.bounded import chunks_of
 from headrace.worker.grouping.spill import CHUNK_BYTES
-from headrace.worker.grouping.tables import _chunks
 from tests.worker.harness import on_headrace
 from tests.worker.test_writers import at, group_writer
 
@@ -105,7 +106,7 @@ def test_a_heavy_element_of_a_grouping_travels_in_a_row_of_its_own() -> None:
 def test_a_grouping_ships_texts_before_their_number_is_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(writers, "WAITING_BYTES", 10 * len(KILOBYTE))
+    monkeypatch.setattr(group_writers, "WAITING_BYTES", 10 * len(KILOBYTE))
     rows: list[SuperTuple] = []
     writer = group_writer(rows, shards=1)
     for number in range(100):  # far below the thousand that it may hold at first
@@ -123,7 +124,7 @@ def test_a_neighbouring_stage_gets_large_elements_soon(monkeypatch: pytest.Monke
 
 
 def test_rows_for_a_sink_are_shipped_by_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "WAITING_BYTES", 10 * len(KILOBYTE))
+    monkeypatch.setattr(column_writer, "WAITING_BYTES", 10 * len(KILOBYTE))
     rows: list[SuperTuple] = []
     schema = pa.schema([("key", pa.int64()), ("data", pa.binary())])
     writer = ColumnWriter(0, "Sink", schema, rows.append, shard=0, super_tuple_bytes=1 << 16)
@@ -155,7 +156,7 @@ def test_spilled_values_are_cut_into_chunks_by_their_bytes() -> None:
     from apache_beam.coders import BytesCoder
 
     values = [b"x" * (CHUNK_BYTES // 2)] * 5
-    found = list(_chunks(list(values), BytesCoder().get_impl().encode_to_stream))
+    found = list(chunks_of(list(values), BytesCoder().get_impl().encode_to_stream))
     assert [count for count, _ in found] == [2, 2, 1]
 
 

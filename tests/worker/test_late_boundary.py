@@ -16,10 +16,11 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from headrace.plan.slices import Slices
 from headrace.worker.batched.batches import Columns
+from headrace.worker.grouping.general import GeneralGrouper
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.grouping.panes import WindowTables
 from headrace.worker.grouping.sliced_panes import SlicedTables
-from headrace.worker.grouping.tables import GeneralGrouper, TableGrouper
+from headrace.worker.grouping.tables import TableGrouper
 from headrace.worker.grouping.triggers import TriggeredGroups
 from headrace.worker.userstate.cell_rows import Step
 from tests.worker.stream_groups import ANY, MAX, SECOND, Stream, events, windowed

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import TransportError
+from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import grouping_of
-from headrace.worker.exchange.writers import GroupWriter
+from headrace.worker.grouping.bounded import BoundedGrouper
+from headrace.worker.grouping.choose_bounded import make_grouper
 from headrace.worker.grouping.spill import SpilledValues, SpillRuns
-from headrace.worker.grouping.tables import Grouper, make_grouper
 
 NAMES = st.binary(max_size=4)
 CHUNKS = st.lists(st.tuples(st.integers(0, 9), st.binary(max_size=9)), min_size=1, max_size=3)
@@ -109,7 +110,7 @@ KV = coders.TupleCoder([coders.VarIntCoder(), coders.FastPrimitivesCoder()])
 
 def grouper_with(
     windowing: core.Windowing, pairs: list[tuple[int, Any]], memory_bytes: int
-) -> Grouper:
+) -> BoundedGrouper:
     coder = coders.WindowedValueCoder(KV, windowing.windowfn.get_window_coder())
     grouping = grouping_of(windowing)
     grouper = make_grouper(coder, windowing, grouping, memory_bytes)

@@ -27,7 +27,8 @@ from headrace.errors import HeadraceError, StateError
 from headrace.state.store import MemoryStore
 from headrace.worker.sideinputs import views
 from headrace.worker.sideinputs.firings import Firing, firing_of
-from headrace.worker.sideinputs.views import StoredSide, StoredSides, lookback_of
+from headrace.worker.sideinputs.side_inputs import SideInputs
+from headrace.worker.sideinputs.views import StoredSide, lookback_of
 
 BEGINNING, END = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 SECOND = 1_000_000
@@ -583,7 +584,7 @@ def test_lookback_is_nothing_for_beams_mappings_and_unknown_for_others() -> None
 class Handler:
     """Beam's side of the conversation: hands state keys on."""
 
-    def __init__(self, sides: StoredSides) -> None:
+    def __init__(self, sides: SideInputs) -> None:
         self.sides = sides
 
     def blocking_get(self, state_key: Any, coder: Any) -> Any:
@@ -596,7 +597,7 @@ def test_beams_own_views_read_lists_and_multimaps(bulk: bool) -> None:
     feed = Feed(ONCE, PAIRS, multimap=True)
     feed.epoch((("a", 1), 1), (("b", 2), 1))
     feed.begin((("a", 3), 1))
-    sides = StoredSides()
+    sides = SideInputs()
     sides.bind({("do", "map"): feed.side, ("do", "list"): feed.side})
     mapping = sideinputs.default_window_mapping_fn(FixedWindows(10))
 
@@ -613,7 +614,7 @@ def test_beams_own_views_read_lists_and_multimaps(bulk: bool) -> None:
 def test_keys_can_be_asked_for_and_unknown_state_is_refused() -> None:
     feed = Feed(ONCE, PAIRS, multimap=True)
     feed.begin((("a", 1), 1), (("b", 2), 1))
-    sides = StoredSides()
+    sides = SideInputs()
     sides.bind({("do", "map"): feed.side})
     asked = beam_fn_api_pb2.StateKey.MultimapKeysSideInput(
         transform_id="do", side_input_id="map", window=name(1)

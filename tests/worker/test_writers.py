@@ -15,10 +15,11 @@ from apache_beam.transforms import window
 from apache_beam.transforms.window import GlobalWindow, WindowedValue
 
 from headrace.errors import HeadraceError
+from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import Grouping
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
-from headrace.worker.exchange.writers import Fanout, GroupWriter, LocalWriter, RowWriter
+from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter
 from headrace.worker.sideinputs.side_inputs import SideChannel, SideInputs
 
 INT = coders.VarIntCoder()

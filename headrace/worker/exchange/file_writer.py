@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.state.room import room_for
-from headrace.worker.exchange.columns import ColumnWriter
+from headrace.worker.exchange.column_writer import ColumnWriter
 
 #: Rows of a row group: readers skip and share work by groups, so few large ones are better.
 GROUP_ROWS = 100_000

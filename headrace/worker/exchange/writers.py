@@ -1,4 +1,4 @@
-"""Writes a stage's output into super tuples, one writer per channel.
+"""Writes a stage's output into super tuples, one writer per channel; of groupings: `group_writer`.
 
 Takes windowed values, one by one or in batches, gives super tuples to a `send` function. What kind
 of channel it is was settled when the writer was built, so no element asks again.
@@ -6,34 +6,21 @@ of channel it is was settled when the writer was built, so no element asks again
 
 from __future__ import annotations
 
-import marshal
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from itertools import chain
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from apache_beam import coders
 from apache_beam.coders.coder_impl import create_OutputStream
 
-from headrace.worker.batched.batches import Columns, Meta, batch_of, elements, pick
+from headrace.worker.batched.batches import Meta, batch_of, elements
 from headrace.worker.batched.plain_values import (
-    FAITHFUL,
-    PLAIN,
     is_frozen,
-    list_check,
-    scalar_types,
-    tuple_check,
 )
-from headrace.worker.batched.weights import HEAVY_BYTES, WAITING_BYTES, weight
-from headrace.worker.exchange.grouping_kind import Grouping
+from headrace.worker.batched.weights import WAITING_BYTES, weight
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 
 Send = Callable[[SuperTuple], None]
 
-#: Elements a grouping writer holds before it ships them. With a quarter of it the lists per key get
-#: short, which costs a grouping by 10 K keys 10 % of its speed.
-MAX_HELD_ELEMENTS = 400_000
 #: Elements handed to a neighbouring stage at once.
 LOCAL_BATCH_ELEMENTS = 1_000
 
@@ -191,260 +178,3 @@ class RowWriter:
         """Ship what is held."""
         for slot in range(len(self._streams)):
             self._ship(slot)
-
-
-class GroupWriter:
-    """Collects elements per key (and windows) and ships plain ones in bulk.
-
-    What is not plain is encoded at once, as it may be changed by its maker later on.
-    """
-
-    def __init__(
-        self,
-        channel: int,
-        windowed_coder: Any,
-        grouping: Grouping,
-        send: Send,
-        *,
-        shards: int,
-        super_tuple_bytes: int,
-        fixed_shard: int | None = None,
-        sliced: bool = False,
-    ) -> None:
-        kv_coder = windowed_coder.wrapped_value_coder
-        self._key_coder, value_coder = kv_coder.key_coder(), kv_coder.value_coder()
-        self._key_encode = self._key_coder.get_impl().encode
-        self._channel = channel
-        self._send = send
-        self._shards = shards
-        self._shard_of = ShardOf(self._key_coder, shards)
-        self._fixed = fixed_shard
-        # Grouping before the exchange pays only if many elements of a key meet here.
-        self._target_bytes = super_tuple_bytes * max(16, 4 * shards)
-        self._limit = 1_000  # grows or shrinks to what fills `_target_bytes`
-        self._held = 0
-        self._held_bytes = 0  # of texts and the like; numbers are bounded by `limit`
-        self._seq = 0
-        self._grouping = grouping
-        #: Whether one accumulator may stand for several windows: the reader keeps slices.
-        self.shares_windows = sliced and grouping is Grouping.INTERVALS
-        self._windowed_value = coders.WindowedValueCoder(
-            value_coder, windowed_coder.window_coder
-        ).get_impl()
-        self._streams = [create_OutputStream() for _ in range(shards)]
-        self._counts = [0] * shards
-        self._row_limit = super_tuple_bytes
-        self._table: dict[Any, Any] = {}
-        self._build(value_coder)
-
-    def _build(self, value_coder: Any) -> None:
-        self._key_types = scalar_types(self._key_coder) & FAITHFUL
-        self._key_tuple = tuple_check(self._key_coder, FAITHFUL)
-        self._value_types = scalar_types(value_coder)
-        self._value_tuple = tuple_check(value_coder, PLAIN)
-        self._value_list = list_check(value_coder)
-        bulk = bool(self._key_types or self._key_tuple)
-        if self._grouping is Grouping.GENERAL or not bulk:
-            self._write: Callable[[list[Any], Meta], None] = self._write_rows
-        elif self._grouping is Grouping.GLOBAL:
-            self._table = defaultdict(list)
-            self._write = self._write_global
-        else:
-            self._write = self._write_windowed
-
-    def process(self, element: Any) -> None:
-        """Take one windowed value."""
-        self._write([element.value], element)
-
-    def write(self, values: list[Any], meta: Meta) -> None:
-        """Take a batch."""
-        self._write(values, meta)
-
-    def _write_rows(self, values: list[Any], meta: Meta) -> None:
-        for element in elements(values, meta):
-            self._row(element)
-
-    def _all_plain(self, values: list[Any]) -> Iterable[Any] | None:
-        """Give the batch if every key and value is plain, found out by types alone; else None.
-
-        Lists are copied, as their maker may change them. A batch with a heavy element is none.
-        """
-        try:
-            keys, found = zip(*values, strict=True)
-        except ValueError:
-            return None  # not pairs; the slow path says so
-        size = weight(keys) + weight(found)
-        if size >= HEAVY_BYTES and max(weight((value,)) for value in values) >= HEAVY_BYTES:
-            return None
-        if not self._key_types.issuperset(map(type, keys)):
-            only = set(map(type, keys)) == {tuple}
-            if not only or self._key_tuple is None or not all(map(self._key_tuple, keys)):
-                return None
-        kinds = set(map(type, found))
-        plain: Iterable[Any] | None = None
-        if kinds <= self._value_types:
-            plain = values
-        elif kinds == {tuple} and self._value_tuple is not None:
-            plain = values if all(map(self._value_tuple, found)) else None
-        elif kinds == {list} and self._value_list:
-            if PLAIN.issuperset(map(type, chain.from_iterable(found))):
-                plain = zip(keys, map(list.copy, found), strict=True)
-        self._held_bytes += size if plain is not None else 0
-        return plain
-
-    def _plain(self, pair: Any) -> Any:
-        """Give the pair if it may travel in bulk (lists copied, as their maker may change them)."""
-        size = weight((pair,))
-        if size >= HEAVY_BYTES:
-            return None  # in a row of its own: in bulk it would be copied with all the others
-        self._held_bytes += size
-        key, value = pair
-        kind = type(key)
-        if not (
-            kind in self._key_types
-            or (kind is tuple and self._key_tuple is not None and self._key_tuple(key))
-        ):
-            return None
-        kind = type(value)
-        if kind in self._value_types:
-            return pair
-        if kind is tuple and self._value_tuple is not None and self._value_tuple(value):
-            return pair
-        if kind is list and self._value_list and PLAIN.issuperset(map(type, value)):
-            return key, value[:]
-        return None
-
-    def _write_global(self, values: list[Any], meta: Meta) -> None:
-        table = self._table
-        plain_pairs = self._all_plain(values)
-        if plain_pairs is not None:
-            for key, value in plain_pairs:
-                table[key].append(value)
-            self._held += len(values)
-        else:
-            for i, pair in enumerate(values):
-                plain = self._plain(pair)
-                if plain is None:
-                    for element in elements([pair], pick(meta, [i])):
-                        self._row(element)
-                else:
-                    table[plain[0]].append(plain[1])
-                    self._held += 1
-        if self._is_full():
-            self._ship_global()
-
-    def _write_windowed(self, values: list[Any], meta: Meta) -> None:
-        every = meta.windows if type(meta) is Columns else None
-        if every is None:
-            table = self._window_table(meta.windows)
-        sure = self._all_plain(values)
-        last: Any = None
-        for i, pair in enumerate(values if sure is None else sure):
-            plain = pair if sure is not None else self._plain(pair)
-            if plain is None:
-                for element in elements([pair], pick(meta, [i])):
-                    self._row(element)
-                continue
-            if every is not None and every[i] is not last:
-                last = every[i]
-                table = self._window_table(last)
-            table[plain[0]].append(plain[1])
-            self._held += 1
-        if self._is_full():
-            self._ship_windowed()
-
-    def _is_full(self) -> bool:
-        return self._held >= self._limit or self._held_bytes >= WAITING_BYTES
-
-    def _window_table(self, windows: Any) -> dict[Any, list[Any]]:
-        windows = tuple(windows)
-        found = self._table.get(windows)
-        if found is None:
-            found = self._table[windows] = defaultdict(list)
-        return found
-
-    def _split(self, table: dict[Any, list[Any]]) -> list[tuple[list[Any], list[Any]]]:
-        parts: list[tuple[list[Any], list[Any]]] = [([], []) for _ in range(self._shards)]
-        if self._fixed is not None:
-            parts[self._fixed] = (list(table), list(table.values()))
-            return parts
-        if self._shards == 1:
-            return [(list(table), list(table.values()))]
-        for shard, (key, values) in zip(self._shard_of.each(table), table.items(), strict=True):
-            keys, lists = parts[shard]
-            keys.append(key)
-            lists.append(values)
-        return parts
-
-    def _ship_global(self) -> None:
-        total = 0
-        for shard, (keys, lists) in enumerate(self._split(self._table)):
-            if keys:
-                payload = marshal.dumps((keys, lists), 2)
-                total += len(payload)
-                self._emit(shard, PayloadKind.GROUPED, sum(map(len, lists)), payload)
-        self._table.clear()
-        self._adapt(total)
-
-    def _ship_windowed(self) -> None:
-        per_shard: list[list[Any]] = [[] for _ in range(self._shards)]
-        counts = [0] * self._shards
-        for windows, table in self._table.items():
-            spans = [
-                (w._start_micros, w._end_micros)  # noqa: SLF001 (the public ones build objects)
-                for w in windows
-            ]
-            for shard, (keys, lists) in enumerate(self._split(table)):
-                if keys:
-                    per_shard[shard].append((spans, keys, lists))
-                    counts[shard] += sum(map(len, lists))
-        total = 0
-        for shard, groups in enumerate(per_shard):
-            if groups:
-                payload = marshal.dumps(groups, 2)
-                total += len(payload)
-                self._emit(shard, PayloadKind.GROUPED_WINDOWED, counts[shard], payload)
-        self._table.clear()
-        self._adapt(total)
-
-    def _adapt(self, total: int) -> None:
-        """Hold as many elements next time as fill the target size."""
-        if total * 2 < self._target_bytes:
-            self._limit = min(self._limit * 4, MAX_HELD_ELEMENTS)
-        elif total > self._target_bytes * 2:
-            self._limit = max(64, int(self._held * self._target_bytes / total))
-        self._held = self._held_bytes = 0
-
-    def _row(self, element: Any) -> None:
-        key, value = element.value
-        shard = self._fixed if self._fixed is not None else self._shard_of.any(key)
-        stream = self._streams[shard]
-        stream.write(self._key_encode(key), True)
-        self._windowed_value.encode_to_stream(element.with_value(value), stream, True)
-        self._counts[shard] += 1
-        if stream.size() >= self._row_limit:
-            self._ship_rows(shard)
-
-    def _ship_rows(self, shard: int) -> None:
-        if self._counts[shard]:
-            self._emit(
-                shard, PayloadKind.KEYED_ROWS, self._counts[shard], self._streams[shard].get()
-            )
-            self._streams[shard] = create_OutputStream()
-            self._counts[shard] = 0
-
-    def _emit(self, shard: int, kind: PayloadKind, count: int, payload: bytes) -> None:
-        self._send(
-            SuperTuple(shard, Rank.DATA, self._channel, kind, self._seq, count, payload)
-        )
-        self._seq += count
-
-    def flush(self) -> None:
-        """Ship what is held."""
-        if self._held:
-            if self._grouping is Grouping.GLOBAL:
-                self._ship_global()
-            else:
-                self._ship_windowed()
-        for shard in range(self._shards):
-            self._ship_rows(shard)

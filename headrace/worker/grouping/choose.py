@@ -1,4 +1,4 @@
-"""Picks the way in which a grouping is computed in streaming.
+"""Picks the way in which a grouping is computed, in streaming.
 
 Takes a windowing strategy and what the compiler decided, gives a grouper.
 """

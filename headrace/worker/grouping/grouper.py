@@ -1,19 +1,20 @@
-"""What a grouping in streaming can do, whichever way it is computed.
+"""What a grouping can do, whichever way it is computed.
 
-Groups live over many epochs: those that wait lie in the shard's store, never in memory alone.
+In streaming groups live over many epochs: those that wait lie in the shard's store, never in memory
+alone.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from headrace.state.layout import Kind, head, time_of, under
 from headrace.state.store import Store
-from headrace.worker.grouping.tables import Push
+from headrace.worker.grouping.bounded import Push
 
 #: Makes one of many values that belong together, as a combiner merges its accumulators; of none,
 #: the accumulator of nothing.
@@ -23,6 +24,25 @@ MIN_MICROS: int = MIN_TIMESTAMP.micros
 MAX_MICROS: int = MAX_TIMESTAMP.micros
 #: Elements travel with whole milliseconds: a hold between two of them would make late what is not.
 _WIRE_MICROS = 1_000
+
+
+class Grouper(Protocol):
+    """Groups the elements of one stage on one shard."""
+
+    #: Elements dropped in this epoch, as they came too late.
+    dropped: int
+
+    def add(self, kind: int, count: int, payload: bytes) -> None:
+        """Take one super tuple."""
+
+    def advance(self, watermark: int, now: int, push: Push) -> None:
+        """Move the time, when all input of the epoch is in, and hand on what is due, in order."""
+
+    def hold(self) -> int:
+        """Say, after `advance`, what the output watermark may not pass."""
+
+    def next_wakeup(self) -> int | None:
+        """Say, after `advance`, at what processing time something is due; None if never."""
 
 
 class StreamGrouper(ABC):

@@ -22,6 +22,8 @@ from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, OBJECT_BYTES, Push, in_batches, taken
+from headrace.worker.grouping.choose_bounded import make_grouper
 from headrace.worker.grouping.grouper import (
     MAX_MICROS,
     MIN_MICROS,
@@ -31,17 +33,7 @@ from headrace.worker.grouping.grouper import (
     held_at,
 )
 from headrace.worker.grouping.spill import HeldChunk, SpilledValues
-from headrace.worker.grouping.tables import (
-    GROUPS_AT_ONCE,
-    OBJECT_BYTES,
-    Push,
-    Span,
-    TableGrouper,
-    Tables,
-    in_batches,
-    make_grouper,
-    taken,
-)
+from headrace.worker.grouping.tables import Span, TableGrouper, Tables
 from headrace.worker.grouping.value_bytes import ValueBytes
 
 #: Packed bytes of one key's values in a window that are made objects at once; of more than these

@@ -16,10 +16,11 @@ from headrace.plan.slices import Slices
 from headrace.state import layout, mixed
 from headrace.state.layout import Kind
 from headrace.state.store import Store
+from headrace.worker.grouping.bounded import Opaque, Push, in_batches
 from headrace.worker.grouping.grouper import MAX_MICROS, Compact, first_time, held_at
 from headrace.worker.grouping.panes import WindowTables
 from headrace.worker.grouping.slices import Combination, Composer, Table
-from headrace.worker.grouping.tables import Opaque, Push, in_batches, with_more
+from headrace.worker.grouping.tables import with_more
 
 #: Rows of one slice before they are made one: each is read at every firing of its windows.
 MAX_ROWS_OF_SLICE = 8

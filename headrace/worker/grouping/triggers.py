@@ -24,6 +24,9 @@ from headrace.state.store import Store
 from headrace.worker.batched.batches import Columns
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, Push
+from headrace.worker.grouping.choose_bounded import make_grouper
+from headrace.worker.grouping.general import GeneralGrouper
 from headrace.worker.grouping.grouper import (
     MAX_MICROS,
     MIN_MICROS,
@@ -32,13 +35,7 @@ from headrace.worker.grouping.grouper import (
     first_time,
     held_at,
 )
-from headrace.worker.grouping.tables import (
-    GROUPS_AT_ONCE,
-    GeneralGrouper,
-    Push,
-    TableGrouper,
-    make_grouper,
-)
+from headrace.worker.grouping.tables import TableGrouper
 from headrace.worker.grouping.trigger_merge import Arrived, Found, merge
 from headrace.worker.grouping.trigger_state import (
     NOWHERE,

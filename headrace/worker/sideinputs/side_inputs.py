@@ -1,21 +1,34 @@
-"""Holds the side inputs of one task, by window, and answers reads of them.
+"""Answers Beam's requests for views of side inputs; and the views of a bounded run, in memory.
 
-Takes decoded windowed values per channel, gives the values a view asks for. Multimaps are indexed
-when they are first asked for.
+Takes windowed values per channel, gives the values a view asks for. Multimaps are indexed when they
+are first asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from apache_beam.coders.coder_impl import create_InputStream
 
 from headrace.errors import HeadraceError
 
 
+class View(Protocol):
+    """What a side input can be asked for; windows and keys are encoded."""
+
+    def values(self, window: bytes) -> list[Any]:
+        """Give all values of a window."""
+
+    def multimap(self, window: bytes) -> dict[bytes, tuple[Any, list[Any]]]:
+        """Give encoded key -> (key, values) of a window."""
+
+    def lookup(self, window: bytes, key: bytes) -> list[Any]:
+        """Give the values of one key of a window."""
+
+
 class SideChannel:
-    """Everything one broadcast channel brought, per window."""
+    """Everything one broadcast channel brought, per window, in memory."""
 
     def __init__(self, windowed_coder: Any) -> None:
         self._impl = windowed_coder.get_impl()
@@ -53,35 +66,47 @@ class SideChannel:
         return found
 
 
+    def lookup(self, window: bytes, key: bytes) -> list[Any]:
+        """Give the values of one key of a window."""
+        return self.multimap(window).get(key, (None, []))[1]
+
+    def advance(self, watermark: int) -> set[bytes]:  # noqa: ARG002 (the end of time)
+        """Nobody waits for a window."""
+        return set()
+
+    def expire(self, watermark: int) -> int:  # noqa: ARG002 (the end of time)
+        """Nothing is forgotten before the task is over."""
+        return 0
+
+
 class SideInputs:
     """All side inputs of the stages of one task."""
 
     def __init__(self) -> None:
-        self._channels: dict[tuple[str, str], SideChannel] = {}
+        self._channels: dict[tuple[str, str], View] = {}
 
-    def bind(self, channels: Mapping[tuple[str, str], SideChannel]) -> None:
+    def bind(self, channels: Mapping[tuple[str, str], View]) -> None:
         """Say which (transform, tag) reads which channel."""
         self._channels.update(channels)
 
     def read(self, state_key: Any) -> Iterable[Any]:
         """Answer Beam's request for a view."""
         kind = state_key.WhichOneof("type")
-        if kind not in (
-            "iterable_side_input",
-            "multimap_side_input",
-            "multimap_keys_side_input",
-            "multimap_keys_values_side_input",
-        ):
-            msg = f"state of kind {kind} is not known to this runner"
-            raise HeadraceError(msg)
-        part = getattr(state_key, kind)
-        channel = self._channels[part.transform_id, part.side_input_id]
         match kind:
             case "iterable_side_input":
-                return iter(channel.values(part.window))
+                asked = state_key.iterable_side_input
+                return iter(self._of(asked).values(asked.window))
             case "multimap_side_input":
-                return iter(channel.multimap(part.window).get(part.key, (None, []))[1])
+                asked = state_key.multimap_side_input
+                return iter(self._of(asked).lookup(asked.window, asked.key))
             case "multimap_keys_side_input":
-                return iter([key for key, _ in channel.multimap(part.window).values()])
-            case _:
-                return iter(list(channel.multimap(part.window).values()))
+                asked = state_key.multimap_keys_side_input
+                return iter([key for key, _ in self._of(asked).multimap(asked.window).values()])
+            case "multimap_keys_values_side_input":
+                asked = state_key.multimap_keys_values_side_input
+                return iter(list(self._of(asked).multimap(asked.window).values()))
+        msg = f"state of kind {kind} is not known to this runner"
+        raise HeadraceError(msg)
+
+    def _of(self, asked: Any) -> View:
+        return self._channels[asked.transform_id, asked.side_input_id]

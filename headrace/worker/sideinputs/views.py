@@ -7,7 +7,7 @@ Values are decoded only when a view asks for them. Knows nothing of who waits: s
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -492,36 +492,3 @@ class StoredSide:
                 msg = f"a part of side input {self._channel} is missing in the store"
                 raise odd_rows(msg)
             yield one[1:]
-
-
-class StoredSides:
-    """All side inputs of the stages of one task."""
-
-    def __init__(self) -> None:
-        self._channels: dict[tuple[str, str], StoredSide] = {}
-
-    def bind(self, channels: Mapping[tuple[str, str], StoredSide]) -> None:
-        """Say which (transform, tag) reads which channel."""
-        self._channels.update(channels)
-
-    def read(self, state_key: Any) -> Iterable[Any]:
-        """Answer Beam's request for a view."""
-        kind = state_key.WhichOneof("type")
-        match kind:
-            case "iterable_side_input":
-                asked = state_key.iterable_side_input
-                return iter(self._of(asked).values(asked.window))
-            case "multimap_side_input":
-                asked = state_key.multimap_side_input
-                return iter(self._of(asked).lookup(asked.window, asked.key))
-            case "multimap_keys_side_input":
-                asked = state_key.multimap_keys_side_input
-                return iter([key for key, _ in self._of(asked).multimap(asked.window).values()])
-            case "multimap_keys_values_side_input":
-                asked = state_key.multimap_keys_values_side_input
-                return iter(list(self._of(asked).multimap(asked.window).values()))
-        msg = f"state of kind {kind} is not known to this runner"
-        raise HeadraceError(msg)
-
-    def _of(self, asked: Any) -> StoredSide:
-        return self._channels[asked.transform_id, asked.side_input_id]

@@ -32,7 +32,9 @@ def enter(epoch: Epoch | None) -> None:
 
 def check() -> None:
     """Raise a CheckpointError if a newer driver has taken the checkpoint over."""
-    if _epoch is not None and _epoch.files.exists(_epoch.next_driver):
+    if _epoch is None or _epoch.files is None:
+        return
+    if _epoch.files.exists(_epoch.next_driver):
         msg = (
             f"a newer driver has taken checkpoint {_epoch.files.place} over; this task belongs to "
             f"incarnation {_epoch.incarnation} and stops, nothing of epoch {_epoch.number} counts"

@@ -1,287 +1,369 @@
-"""One shard's part of one superstep: which row goes to which stage.
+"""One shard's part of one superstep: rows to stages, watermarks, what is kept, report.
 
-Takes super tuples, pushes them into stages, forwards what is meant for later supersteps, and at the
-end closes the stages in their order. Side inputs arrive before the data (see `frames.Rank`).
+The stages are built once and kept by the process; a batch is one epoch, a stream is many. Order of
+an epoch: side inputs and pulses, then data, then stage by stage the watermark.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+import marshal
+import os
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
-from apache_beam.runners import pipeline_context
-from apache_beam.transforms import core
+from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
+from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import TransportError
+from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.sources import Frame, Impulse
-from headrace.plan.supersteps import Channel, ChannelKind, SideInput, Stage
-from headrace.worker.batched.batches import BATCH_VALUES
-from headrace.worker.batched.combining import builtin_of, owns_resources
-from headrace.worker.batched.operations import ShardWrite
-from headrace.worker.exchange.columns import ColumnWriter, RowReader
-from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
-from headrace.worker.exchange.keys import ShardOf
-from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, PayloadKind, Rank, SuperTuple
-from headrace.worker.exchange.writers import Fanout, GroupWriter, LocalWriter, RowWriter, Writer
-from headrace.worker.grouping.slices import Combination
-from headrace.worker.grouping.tables import make_grouper
-from headrace.worker.grouping.value_bytes import ValueBytes
-from headrace.worker.protocol import StageReport, SuperstepTask
-from headrace.worker.sideinputs.side_inputs import SideChannel, SideInputs
+from headrace.plan.supersteps import ChannelKind
+from headrace.worker.batched.batches import BATCH_VALUES, batch_of
+from headrace.worker.exchange.row_reader import RowReader
+from headrace.worker.exchange.super_tuples import (
+    REPORT_CHANNEL,
+    PayloadKind,
+    Rank,
+    SuperTuple,
+)
+from headrace.worker.protocol import Epoch, ShardReport, StageReport, SuperstepTask
+from headrace.worker.task.build import Built, build
+from headrace.worker.task.bundles import blaming
+from headrace.worker.task.in_memory import InMemory
 from headrace.worker.task.logs import Findings
+from headrace.worker.task.memory import Memory
+from headrace.worker.task.outlets import Send
 from headrace.worker.task.report_rows import row_of
-from headrace.worker.task.stage import StageRun, blaming
-from headrace.worker.userstate.cells import Cells
-
-Send = Callable[[SuperTuple], None]
+from headrace.worker.task.stage import StageRun
+from headrace.worker.task.stored import Stored
+from headrace.worker.task.trace import Trace
+from headrace.worker.task.watermarks import (
+    NOTHING_YET,
+    EndOfTime,
+    Pair,
+    PulsedWatermarks,
+    Watermarks,
+    carriers_of_highs,
+    pulses_of,
+)
 
 _LOG = logging.getLogger(__name__)
-_MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 
 
 class ShardRun:
     """The stages of one superstep on one shard."""
 
-    def __init__(self, task: SuperstepTask, shard: int, send: Send) -> None:
+    def __init__(
+        self, task: SuperstepTask, shard: int, memory: Memory, marks: Watermarks, *, bounded: bool
+    ) -> None:
+        """Describe a shard; `bounded` and `streaming` make the two kinds that there are."""
         self._task = task
         self._shard = shard
-        self._send = send
-        self._components = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(task.components)
-        self._context = pipeline_context.PipelineContext(self._components)
-        self._stages: list[StageRun] = []
-        self._readers: dict[int, tuple[StageRun, str]] = {}
-        self._groupers: dict[int, Any] = {}
-        self._decoders: dict[int, Any] = {}
-        self._sides: dict[int, Any] = {}
-        self._side_inputs: Any = SideInputs()
+        self._home = shard % task.shards  # a partition of a DataFrame is no shard
+        self._memory = memory
+        self._marks = marks
+        self._bounded = bounded
+        self._built: Built | None = None
+        self._sides_in = False
+        self._highs: dict[str, int] = {}  # of the DataFrame that was read here
+        self._untimed = 0  # rows that were left out, as they had no event time
+        self._finalisers: dict[str, list[Callable[[], None]]] = {}  # by attempt
 
-    def run(self, rows: Iterable[SuperTuple]) -> None:
-        """Run to the end of the input."""
-        self._run(lambda: self._take_rows(rows))
+    @classmethod
+    def bounded(cls, task: SuperstepTask, shard: int) -> ShardRun:
+        """Make the run of a batch: one epoch, all of it in memory."""
+        return cls(task, shard, InMemory(), EndOfTime(), bounded=True)
 
-    def run_frame(self, source: int, batches: Iterable[Any]) -> None:
-        """Run on the Arrow batches of one partition of a DataFrame."""
-        self._run(lambda: self._take_frame(source, batches))
+    @classmethod
+    def streaming(cls, task: SuperstepTask, shard: int) -> ShardRun:
+        """Make a run that is kept between epochs, while its state lies in the shard's unit."""
+        memory = Stored(task.superstep.index, shard, task.shards)
+        return cls(task, shard, memory, PulsedWatermarks(task), bounded=False)
 
-    def _run(self, take: Callable[[], None]) -> None:
+    @property
+    def fed_by_frame(self) -> bool:
+        """Whether the rows of a DataFrame come in, not super tuples."""
+        return self._task.source is not None
+
+    # -- one epoch
+
+    def run_epoch(
+        self, epoch: Epoch, send: Send, rows: Iterable[SuperTuple], frame: Iterable[Any] | None
+    ) -> None:
+        """Run one epoch, to its report; `frame` are Arrow batches of a DataFrame, if one feeds."""
         with Findings(self._task.settings.log_level, self._task.settings.ear) as findings:
+            built = self._build()
+            self.finalise(epoch.confirmed)
+            self._begin(epoch, built, send)
+            trace = self._traced(epoch, built)
             try:
-                self._build()
-                take()
-                self._finish()
+                if frame is not None:
+                    self._take_frame(frame, epoch, built)
+                else:
+                    self._take_rows(rows, built)
+                    self._open_sides(built)
+                report = self._finish(epoch, built)
             finally:
-                self._teardown()
+                self._memory.close()
+                if trace is not None:
+                    trace.done()
+            if self._bounded:
+                self.finalise((epoch.attempt,))  # nothing follows that could undo the epoch
+            else:
+                built.outlets.send(row_of(report, self._home))
             for row in findings.rows():
-                self._send(row)
+                built.outlets.send(row)
 
-    def _take_frame(self, source: int, batches: Iterable[Any]) -> None:
-        run, transform_id = self._readers[source]
-        reader = RowReader(self._coder(source), step=self._step_of(source))
+    def _build(self) -> Built:
+        if self._built is None:
+            self._built = build(
+                self._task, self._shard, self._memory, self._take, bounded=self._bounded
+            )
+        return self._built
+
+    def _begin(self, epoch: Epoch, built: Built, send: Send) -> None:
+        built.outlets.begin(send, epoch.direct)
+        self._marks.begin(epoch)
+        self._highs = {}
+        self._sides_in, self._untimed = False, 0
+        self._memory.begin(epoch)
+        for stage in built.stages:
+            stage.begin(epoch)
+            if stage.late is not None:
+                stage.late.attach(epoch.watermarks.get((stage.number, self._shard), NOTHING_YET)[0])
+
+    def _traced(self, epoch: Epoch, built: Built) -> Trace | None:
+        """Let the stages say what they are about, if a worker was lost in this epoch before."""
+        made = None
+        if epoch.traces:
+            made = Trace(epoch.traces, self._task.superstep.index, self._shard)
+        for stage in built.stages:
+            stage.trace = made
+        return made
+
+    # -- input
+
+    def _take_frame(self, batches: Iterable[Any], epoch: Epoch, built: Built) -> None:
+        source = self._task.source
+        assert source is not None
+        run, transform_id = built.readers[source]
+        fed_by = self._task.channels[source].source
+        step = fed_by.name if isinstance(fed_by, Frame) else "ReadFromSpark"
+        now = ceiling = None
+        if (clock := epoch.clocks.get(source)) is not None:
+            # Rows without a time of their own get that of the epoch, unless the frame is bounded:
+            # then they are as they are in a batch. The clock's own, as the machine's may go back.
+            if clock.by_arrival and not epoch.ending:
+                now = clock.watermark(epoch.now)
+            ceiling = clock.ceiling(epoch.now)
+        reader = RowReader(built.descriptors.coder(source), now=now, ceiling=ceiling, step=step)
         most = min(BATCH_VALUES, self._task.settings.max_bundle_elements or BATCH_VALUES)
         for batch in batches:
             for rows, meta in reader.timed(batch, most):
                 run.push(transform_id, rows, meta)
+        self._highs, self._untimed = reader.highs, reader.dropped
 
-    def _step_of(self, source: int) -> str:
-        """Give the name of the step that reads a DataFrame."""
-        fed_by = self._task.channels[source].source
-        return fed_by.name if isinstance(fed_by, Frame) else "ReadFromSpark"
-
-    def _take_rows(self, rows: Iterable[SuperTuple]) -> None:
+    def _take_rows(self, rows: Iterable[SuperTuple], built: Built) -> None:
         depths, here = self._task.depths, self._task.superstep.index
         for row in rows:
             if row.channel == REPORT_CHANNEL or depths[row.channel] > here:
-                self._send(row)
+                built.outlets.send(row)
+            elif row.kind == PayloadKind.PULSE:
+                self._marks.hear(marshal.loads(row.payload))
+            elif row.kind == PayloadKind.HIGHS:
+                self._marks.seen(marshal.loads(row.payload))
             elif row.rank == Rank.SIDE_INPUT:
-                self._sides[row.channel].add_rows(row.payload)
+                built.sides[row.channel].add_rows(row.payload)
             else:
+                if not self._sides_in:
+                    self._open_sides(built)
                 self._take(row)
 
-    def _finish(self) -> None:
-        numbers = dict(zip(self._task.superstep.stages, self._task.stage_numbers, strict=True))
-        for stage in self._stages:
-            number = numbers[stage.stage]
-            self._close(stage, number)
-        for stage in self._stages:
-            stage.finalize()
-
-    def _build(self) -> None:
-        for side in (s for st in self._task.superstep.stages for s in st.side_inputs):
-            if side.channel not in self._sides:
-                self._sides[side.channel] = self._make_side(side)
-            self._side_inputs.bind({(side.transform_id, side.tag): self._sides[side.channel]})
-        cells = self._make_cells()
-        # Readers before writers: a local writer must find the stage it hands over to.
-        for stage in reversed(self._task.superstep.stages):
-            if self._starves(stage):
-                continue
-            with blaming(stage):
-                run = self._make_stage(stage, cells)
-            self._stages.insert(0, run)
-            for port in stage.reads:
-                self._bind_reader(run, port.transform_id, port.channel)
-
-    def _make_side(self, side: SideInput) -> Any:
-        return SideChannel(self._coder(side.channel))
-
-    def _make_cells(self) -> Any:
-        return Cells(self._side_inputs)
-
-    def _make_stage(self, stage: Stage, cells: Any) -> StageRun:
-        return StageRun(
-            stage, self._components, cells, self._make_writer,
-            self._task.settings.max_bundle_elements,
-        )
-
-    def _make_grouper(self, index: int, run: StageRun) -> Any:
-        channel = self._task.channels[index]
-        windowing = self._windowing(channel)
-        return make_grouper(
-            self._coder(index), windowing, grouping_of(windowing),
-            self._task.settings.group_memory_bytes, channel.slices,
-            self._combination(index, self._combine_fn(run, index)) if channel.slices else None,
-        )
-
-    @staticmethod
-    def _transforms(stage: Stage) -> Any:
-        return beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms).transforms
-
-    def _combine_fn(self, run: StageRun, index: int) -> Any | None:
-        """Give what merges the values of a key, if all that follows the grouping is a combine."""
-        transforms = self._transforms(run.stage)
-        port = next(p for p in run.stage.reads if p.channel == index)
-        (pcoll,) = transforms[port.transform_id].outputs.values()
-        readers = [t for t in transforms.values() if pcoll in t.inputs.values()]
-        if len(readers) != 1 or readers[0].spec.urn != _MERGE:
-            return None
-        payload = beam_runner_api_pb2.CombinePayload.FromString(readers[0].spec.payload)
-        combine_fn = core.CombineFn.from_runner_api(payload.combine_fn, self._context)
-        return None if owns_resources(combine_fn) else combine_fn  # else nobody has set it up here
-
-    def _combination(self, index: int, combine_fn: Any | None) -> Combination:
-        if combine_fn is None:
-            return Combination()
-        values = ValueBytes(self._coder(index).wrapped_value_coder.value_coder())
-        return Combination(
-            combine_fn.merge_accumulators,
-            builtin_of(combine_fn),
-            lambda found: values.decode(values.encode(found)),
-        )
-
-    def _starves(self, stage: Stage) -> bool:
-        """Whether nothing can reach a stage here: all its inputs are impulses of other shards."""
-        sources = [self._task.channels[port.channel].source for port in stage.reads]
-        return all(isinstance(source, Impulse) for source in sources) and not any(
-            self._owns(port.channel) for port in stage.reads
-        )
-
-    def _bind_reader(self, run: StageRun, transform_id: str, index: int) -> None:
-        channel = self._task.channels[index]
-        self._readers[index] = (run, transform_id)
-        if channel.groups:
-            # Several channels may lead to one grouping: they fill one table.
-            known = [
-                self._groupers[port.channel]
-                for port in run.stage.reads
-                if port.transform_id == transform_id and port.channel in self._groupers
-            ]
-            self._groupers[index] = known[0] if known else self._make_grouper(index, run)
-        else:
-            self._decoders[index] = self._coder(index).get_impl().decode_from_stream
+    def _open_sides(self, built: Built) -> None:
+        """All of the side inputs is in: see who need not wait any longer."""
+        if self._sides_in:
+            return
+        self._sides_in = True
+        if not built.sides:
+            return
+        marks = {channel: self._marks.of(channel) for channel in built.sides}
+        opened = {channel: side.advance(marks[channel]) for channel, side in built.sides.items()}
+        for stage in built.stages:
+            sides = stage.stage.side_inputs
+            stage.release(
+                [(i, window) for i, side in enumerate(sides) for window in opened[side.channel]],
+                [marks[side.channel] for side in sides],
+            )
 
     def _take(self, row: SuperTuple) -> None:
-        grouper = self._groupers.get(row.channel)
+        built = self._built
+        assert built is not None
+        grouper = built.groupers.get(row.channel)
         if grouper is not None:
             grouper.add(row.kind, row.elements, row.payload)
             return
         if row.kind != PayloadKind.ROWS:
             msg = f"channel {row.channel} was sent a payload of kind {row.kind}"
             raise TransportError(msg)
-        run, transform_id = self._readers[row.channel]
-        run.push_rows(transform_id, row.payload, self._decoders[row.channel])
+        run, transform_id = built.readers[row.channel]
+        run.push_rows(transform_id, row.payload, built.decoders[row.channel])
 
-    def _close(self, run: StageRun, number: int) -> None:
-        emitted: set[int] = set()
-        for port in run.stage.reads:
-            channel = self._task.channels[port.channel]
-            grouper = self._groupers.get(port.channel)
-            if grouper is not None:
-                if id(grouper) not in emitted:
-                    emitted.add(id(grouper))
-                    with blaming(run.stage):  # window functions and triggers are the user's too
-                        grouper.emit(partial(run.push_groups, port.transform_id))
-            elif isinstance(channel.source, Impulse) and self._owns(port.channel):
-                run.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
-        run.close_input()
-        self._send(row_of(StageReport(number, run.metrics()), self._shard % self._task.shards))
+    # -- time
 
-    def _owns(self, index: int) -> bool:
-        """Whether an impulse fires here: on one shard only, another one for each source."""
-        return index % self._task.shards == self._shard
-
-    def _teardown(self) -> None:
-        for run in self._stages:
-            try:
-                run.teardown()
-            except Exception:  # noqa: BLE001 (must not hide an earlier failure, nor undo a result)
-                _LOG.warning("teardown failed in stage %s", run.stage.name, exc_info=True)
-
-    def _coder(self, index: int) -> Any:
-        return self._context.coders.get_by_id(self._task.channels[index].coder_id)
-
-    def _windowing(self, channel: Channel) -> Any:
-        return self._context.windowing_strategies.get_by_id(channel.windowing_id)
-
-    def _make_writer(self, op: ShardWrite) -> Writer:
-        writers = [self._channel_writer(index) for index in op.channels]
-        return writers[0] if len(writers) == 1 else Fanout(writers)
-
-    def _channel_writer(self, index: int) -> Writer:
-        channel, settings = self._task.channels[index], self._task.settings
-        coder, shards = self._coder(index), self._task.shards
-        if channel.kind is ChannelKind.OUTPUT:
-            return ColumnWriter(
-                index,
-                channel.label,
-                pa.ipc.read_schema(pa.py_buffer(dict(self._task.schemas)[index])),
-                self._send,
-                shard=self._shard % shards,
-                super_tuple_bytes=settings.super_tuple_bytes,
-            )
-        if channel.groups:
-            local = channel.kind is ChannelKind.LOCAL
-            return GroupWriter(
-                index,
-                coder,
-                self._grouping(channel),
-                self._take if local else self._send,
-                shards=shards,
-                super_tuple_bytes=settings.super_tuple_bytes,
-                fixed_shard=self._shard if local else None,
-                sliced=channel.slices is not None,
-            )
-        if channel.kind is ChannelKind.LOCAL:
-            run, transform_id = self._readers[index]
-            return LocalWriter(partial(run.push, transform_id))
-        side = channel.kind is ChannelKind.BROADCAST
-        keyed = channel.kind is ChannelKind.KEYED
-        return RowWriter(
-            index,
-            coder,
-            self._send,
-            shards=shards,
-            first_shard=self._shard,
-            super_tuple_bytes=settings.super_tuple_bytes,
-            rank=Rank.SIDE_INPUT if side else Rank.DATA,
-            shard_of=ShardOf(coder.wrapped_value_coder.key_coder(), shards) if keyed else None,
-            copy_to_all=side,
+    def _finish(self, epoch: Epoch, built: Built) -> ShardReport:
+        """Move every stage's watermark, in their order; seal what is kept; tell how far it is."""
+        marks: dict[int, Pair] = {}
+        wakeups: list[int | None] = []
+        for stage in built.stages:
+            with blaming(stage.stage):  # window functions and triggers are the user's too
+                marks[stage.number] = self._advance(stage, epoch, built)
+            wakeups.append(stage.next_wakeup())
+            told = StageReport(stage.number, stage.bundles.metrics())
+            built.outlets.send(row_of(told, self._home))
+        groupers = built.each_grouper()
+        wakeups += [grouper.next_wakeup() for grouper in groupers]
+        waiting = sum(s.pending.count() for s in built.stages if s.pending is not None)
+        if not self._bounded:
+            self._forget_sides(marks, built)
+        sealed = self._memory.seal(epoch)
+        kept = self._keep_finalisers(epoch, built)
+        if not self._bounded:
+            self._send_pulses(marks, built)
+        here = self._task.superstep.index
+        return ShardReport(
+            superstep=here,
+            shard=self._shard,
+            unit=sealed.unit,
+            chain=sealed.chain,
+            rows=sealed.rows,
+            held_bytes=sealed.held_bytes,
+            restored=sealed.restored,
+            watermarks=marks if here else {},
+            wakeup=min((w for w in wakeups if w is not None), default=None),
+            highs=self._highs,
+            dropped=sum(grouper.dropped for grouper in groupers)
+            + sum(s.late.dropped for s in built.stages if s.late is not None),
+            untimed=self._untimed,
+            pushed_back=waiting,
+            finalisers=kept,
+            outputs=built.outlets.counts,
+            files=built.outlets.files,
+            host=f"{socket.gethostname()}/{os.getpid()}",
         )
 
-    def _grouping(self, channel: Channel) -> Grouping:
-        return grouping_of(self._windowing(channel))
+    def _advance(self, stage: StageRun, epoch: Epoch, built: Built) -> Pair:
+        """Give the stage's input and output watermark."""
+        last_in, last_out = epoch.watermarks.get((stage.number, self._shard), NOTHING_YET)
+        watermark = self._marks.at_input(stage.stage, last_in)
+        self._feed(stage, epoch, built)
+        behind = watermark
+        seen: set[int] = set()
+        for port in stage.stage.reads:
+            grouper = built.groupers.get(port.channel)
+            if grouper is not None and id(grouper) not in seen:
+                seen.add(id(grouper))
+                push = partial(stage.push_groups, port.transform_id)
+                grouper.advance(watermark, epoch.now, push)
+                behind = min(behind, grouper.hold())
+        out = stage.advance(behind, last_out, partial(self._expire, stage))
+        self._marks.reached(stage.stage, out)
+        return watermark, out
+
+    def _feed(self, stage: StageRun, epoch: Epoch, built: Built) -> None:
+        """Push what no row brings: impulses, and the elements of test streams."""
+        for port in stage.stage.reads:
+            channel = self._task.channels[port.channel]
+            # An impulse fires on one shard only, on another one for each source.
+            mine = port.channel % self._task.shards == self._shard
+            if channel.kind is not ChannelKind.SOURCE or not mine:
+                continue
+            if isinstance(channel.source, Impulse) and epoch.first:
+                stage.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
+            for index, coder_id, elements in epoch.arrivals:
+                if index == port.channel:
+                    decode = built.descriptors.coder_of(coder_id).decode
+                    found = [_scripted(decode(data), micros) for data, micros in elements]
+                    if found:
+                        stage.push(port.transform_id, *batch_of(found))
+
+    def _expire(self, stage: StageRun, watermark: int) -> None:
+        if stage.stateful and watermark < END:
+            waits = stage.pending.waits if stage.pending is not None else _nobody_waits
+            self._memory.cells.expire(stage.number, watermark, waits, stage.drop_timers)
+
+    def _forget_sides(self, marks: dict[int, Pair], built: Built) -> None:
+        for channel, side in built.sides.items():
+            readers = [
+                # Late elements, and those that wait for another side input, still ask for it.
+                min(marks[s.number][0], END if s.pending is None else s.pending.hold())
+                - s.lateness
+                for s in built.stages
+                if any(i.channel == channel for i in s.stage.side_inputs)
+            ]
+            side.expire(min([*readers, self._marks.of(channel)]))
+
+    # -- output
+
+    def _send_pulses(self, marks: dict[int, Pair], built: Built) -> None:
+        """Tell every later superstep how far each channel has come."""
+        if self._task.superstep.index == 0:
+            if self.fed_by_frame and self._highs:
+                for channel in carriers_of_highs(self._task):
+                    self._to_all(channel, PayloadKind.HIGHS, 1, self._highs, built)
+            return
+        outs = [(stage.stage, marks[stage.number][1]) for stage in built.stages]
+        for found in pulses_of(self._task, outs).values():
+            pulse = list(found.items())
+            self._to_all(pulse[0][0], PayloadKind.PULSE, len(pulse), pulse, built)
+
+    def _to_all(
+        self, channel: int, kind: PayloadKind, count: int, content: Any, built: Built
+    ) -> None:
+        payload = marshal.dumps(content, 2)
+        for shard in range(self._task.shards):
+            built.outlets.send(
+                SuperTuple(shard, Rank.PULSE, channel, kind, 0, count, payload)
+            )
+
+    # -- callbacks that wait for the commit
+
+    def _keep_finalisers(self, epoch: Epoch, built: Built) -> int:
+        found = [f for stage in built.stages for f in stage.bundles.take_finalisers()]
+        if found:
+            self._finalisers[epoch.attempt] = found
+        return len(found)
+
+    def finalise(self, confirmed: Sequence[str]) -> None:
+        """Run the callbacks of attempts that counted; forget those of attempts that did not."""
+        for attempt in list(self._finalisers):
+            found = self._finalisers.pop(attempt)
+            if attempt not in confirmed:
+                continue
+            for callback in found:
+                try:
+                    callback()
+                except Exception:  # noqa: BLE001 (as in Beam: they must not fail the pipeline)
+                    _LOG.warning("a finalisation callback failed", exc_info=True)
+
+    def tear_down(self) -> None:
+        """Let every DoFn tear down."""
+        for stage in self._built.stages if self._built is not None else ():
+            try:
+                stage.bundles.teardown()
+            except Exception:  # noqa: BLE001 (must not hide an earlier failure, nor undo a result)
+                _LOG.warning("teardown failed in stage %s", stage.stage.name, exc_info=True)
+
+
+def _scripted(value: Any, micros: int) -> Any:
+    """Give an element of a test stream its time, and the windows it may bring along."""
+    if isinstance(value, WindowedValueHolder):
+        return value.windowed_value
+    return GlobalWindows.windowed_value(value, Timestamp(micros=micros))
+
+
+def _nobody_waits(window: bytes) -> bool:  # noqa: ARG001 (whichever)
+    return False

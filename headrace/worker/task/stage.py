@@ -1,46 +1,44 @@
-"""Runs one stage on one shard: bundles in Beam's lifecycle order, timers, residuals.
+"""Runs one stage on one shard, epoch after epoch: bundles, timers, residuals, elements that wait.
 
-Takes elements through `push*`, gives them to the writers it was built with. Beam's BundleProcessor
-does the work; nothing passes through a transport.
+Takes elements through `push*`, then the epoch's watermark through `advance`; gives its output
+watermark. A batch is one epoch whose watermark is the end of time; residuals are waited for there.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from math import inf
 from typing import Any
 
 from apache_beam.coders.coder_impl import create_InputStream
+from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
-from apache_beam.runners.worker import bundle_processor, statesampler
-from apache_beam.utils import proto_utils
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.common import DoFnSignature
 
+from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.supersteps import Stage
-from headrace.worker.batched.batches import BATCH_VALUES, Meta, batch_of, in_millis
-from headrace.worker.batched.chains import augment
-from headrace.worker.batched.operations import ShardWrite, Shared, quick_sampling
-from headrace.worker.batched.route import Route
-from headrace.worker.exchange.writers import Writer
-from headrace.worker.userstate.cells import Cells
-from headrace.worker.userstate.timers import TimerQueue
+from headrace.worker.batched.batches import BATCH_VALUES, Meta, batch_of, in_millis, pick
+from headrace.worker.batched.chains import pick_one
+from headrace.worker.grouping.lateness import Lateness
+from headrace.worker.protocol import Epoch
+from headrace.worker.task.bundles import Bundles, MakeWriter
+from headrace.worker.task.memory import Memory, Opened, Pending, Residuals
+from headrace.worker.task.trace import Trace
+from headrace.worker.task.watermarks import at_output
+from headrace.worker.userstate.splitter import splitting
 
-MakeWriter = Callable[[ShardWrite], Writer]
+_PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 
 
-@contextmanager
-def blaming(stage: Stage) -> Iterator[None]:
-    """Name the stage's steps in an exception that no single step could be blamed for."""
-    try:
-        yield
-    except Exception as error:
-        if "[while running" in str(error):
-            raise
-        read = [port.transform_id.removesuffix("/Read") for port in stage.reads]
-        names = [*stage.operators] or read
-        rest = len(names) - 3
-        augment(error, ", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else ""))
+def _share(until: float, sharers: int) -> float:
+    """Give the seconds that the next of so many may take until a moment."""
+    return max(0.01, (until - time.monotonic()) / sharers)
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000
 
 
 class StageRun:
@@ -49,85 +47,72 @@ class StageRun:
     def __init__(
         self,
         stage: Stage,
+        number: int,
         components: Any,
-        cells: Cells,
+        memory: Memory,
         make_writer: MakeWriter,
         max_bundle_elements: int,
+        *,
+        bounded: bool,
     ) -> None:
         self.stage = stage
-        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor()
-        descriptor.CopyFrom(components)
-        descriptor.MergeFromString(stage.transforms)
-        with quick_sampling():
-            self._processor = bundle_processor.BundleProcessor(
-                frozenset(), descriptor, cells, None
-            )
-        self._ops: dict[str, Any] = self._processor.ops
-        self._sampler = self._processor.state_sampler
-        self._timers = self._make_timers()
-        self._context: Any = None
-        self._limit = max_bundle_elements or None
-        self._in_bundle = 0
-        self._bundles = 0
-        self._residuals: list[tuple[float, Any, bytes]] = []
-        self._kept_infos: list[Any] = []
-        self.factory = bundle_processor.BeamTransformFactory(
-            frozenset(), descriptor, None, None, self._sampler, cells, None
+        self.number = number  # its place in the plan
+        self.bounded = bounded
+        self._timers = memory.timers(number)
+        self.bundles = Bundles(
+            stage, components, memory.cells, self._timers, make_writer, max_bundle_elements,
+            self._split_off,
         )
-        self._writers: list[Writer] = []
-        for op in self._ops.values():
-            if isinstance(op, ShardWrite):
-                writer = make_writer(op)
-                op.bind(writer)
-                self._writers.append(writer)
-        self._route = Route(descriptor, self._ops, self.factory.context)
-        Shared.forget()
-        self._stateful: list[str] = []
-        self._bind_timers(descriptor)
+        self._splittable = [
+            (transform_id, op)
+            for transform_id, op in self.bundles.ops.items()
+            if self.bundles.transforms[transform_id].spec.urn == _PROCESS_SIZED
+        ]
+        self._residuals: Residuals | None = (
+            memory.residuals(number) if self._splittable else None
+        )
+        self._providers: dict[str, Any] = {}  # of restrictions, by transform; for a drain
+        self.pending: Pending | None = None  # if the stage begins with side inputs
+        self.late: Lateness | None = None  # if elements go to a stateful ParDo one by one
+        self.trace: Trace | None = None  # if a worker was lost in this epoch before
+        self.lateness = 0  # how long elements may come after the end of their windows
+        self._now = 0
+        self._bundle_seconds = 1.0
+        self._until: float | None = None
+        self._drain = False
 
-    def _make_timers(self) -> Any:
-        return TimerQueue()
+    @property
+    def stateful(self) -> list[str]:
+        """The transforms that have state."""
+        return self.bundles.stateful
 
-    def _bind_timers(self, descriptor: Any) -> None:
-        for transform_id, proto in descriptor.transforms.items():
-            if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
-                continue
-            payload = proto_utils.parse_Bytes(
-                proto.spec.payload, beam_runner_api_pb2.ParDoPayload
-            )
-            if payload.state_specs:
-                self._stateful.append(transform_id)
-            for family, spec in payload.timer_family_specs.items():
-                timer_coder = self.factory.get_coder(spec.timer_family_coder_id)
-                sink = self._timer_sink(transform_id, family, spec.time_domain, timer_coder)
-                info = bundle_processor.TimerInfo(sink, sink)
-                self._ops[transform_id].add_timer_info(family, info)
+    @property
+    def _steps(self) -> tuple[str, ...]:
+        return self.stage.operators or (self.stage.name,)
 
-    def _timer_sink(self, transform_id: str, family: str, domain: int, timer_coder: Any) -> Any:
-        key_impl = timer_coder._get_component_coders()[0].get_impl()  # noqa: SLF001
-        return self._timers.sink(transform_id, family, domain, key_impl)
+    def begin(self, epoch: Epoch) -> None:
+        """Begin an epoch; what an epoch that failed left behind is forgotten."""
+        self._now = epoch.now
+        self._bundle_seconds = epoch.bundle_seconds
+        self._until = None
+        self._drain = epoch.drain
+        self.bundles.forget_epoch()
 
-    @contextmanager
-    def _active(self) -> Iterator[None]:
-        """Make this stage the one that metrics and logs of user code belong to."""
-        before = statesampler.get_current_tracker()
-        if not self._sampler.started:
-            self._sampler.start()
-        statesampler.set_current_tracker(self._sampler)
-        try:
-            with blaming(self.stage):
-                yield
-        finally:
-            statesampler.set_current_tracker(before)
+    # -- elements
 
     def push(self, transform_id: str, values: list[Any], meta: Meta) -> None:
-        """Process a batch."""
-        with self._active():
-            self._begin()
-            self._route.entries[transform_id](values, meta)
-            self._in_bundle += len(values)
-            if self._limit is not None and self._in_bundle >= self._limit:
-                self._end()
+        """Process a batch: what is not too late, and what has its side inputs."""
+        if self.late is not None:
+            in_time = self.late.in_time(values, meta)
+            if in_time is None:
+                return
+            values, meta = in_time
+        if self.pending is not None:
+            admitted = self.pending.admit(values, meta)
+            if admitted is None:
+                return
+            values, meta = admitted
+        self._run(transform_id, values, meta)
 
     def push_groups(self, transform_id: str, groups: list[Any], meta: Meta) -> None:
         """Push what a grouping made.
@@ -140,108 +125,157 @@ class StageRun:
     def push_rows(self, transform_id: str, payload: bytes, decode: Any) -> None:
         """Process encoded windowed values."""
         stream = create_InputStream(payload)
-        room = min(BATCH_VALUES, self._limit or BATCH_VALUES)
+        room = min(BATCH_VALUES, self.bundles.limit or BATCH_VALUES)
         while stream.size() > 0:
             found: list[Any] = []
             while stream.size() > 0 and len(found) < room:
                 found.append(decode(stream, True))
             self.push(transform_id, *batch_of(found))
 
-    def _begin(self) -> None:
-        if self._context is not None:
+    def release(self, opened: Opened, watermarks: list[int]) -> None:
+        """Process what waited for side inputs that are there now."""
+        if self.pending is None:
             return
-        self.finalize()
-        self._bundles += 1
-        self._context = bundle_processor.ExecutionContext(
-            instruction_id=f"{self.stage.stage_id}-{self._bundles}"
-        )
-        for op in reversed(self._ops.values()):
-            op.execution_context = self._context
-            op.start()
-        self._in_bundle = 0
+        (port,) = {port.transform_id for port in self.stage.reads}
+        for values, meta in self.pending.release(opened, watermarks):
+            self._run(port, values, meta)
 
-    def _end(self) -> None:
-        if self._context is None:
+    def _run(self, transform_id: str, values: list[Any], meta: Meta) -> None:
+        if self.trace is not None:
+            if len(values) > 1:
+                for i, value in enumerate(values):
+                    self._run(transform_id, [value], pick_one(pick(meta, [i])))
+                return
+            self.trace.element(self._steps, values[0], pick_one(meta).timestamp_micros)
+        if self.bounded or not self._splittable:
+            self.bundles.run(transform_id, values, meta)
             return
-        for transform_id, op in self._ops.items():
-            self._route.before_finish(transform_id)
-            op.finish()
-        self._forget_written_state()
-        self._keep_residuals()
-        self._context = None
+        # One after the other, and each its share of the time: one that may go on for ever would
+        # else leave nothing to the others, and their watermarks would hold everything back.
+        for i, value in enumerate(values):
+            share = _share(self._deadline(), len(values) - i)
+            with splitting(self._splittable, share, self._split_off):
+                self.bundles.run(transform_id, [value], pick_one(pick(meta, [i])))
 
-    def _keep_residuals(self) -> None:
-        assert self._context is not None
-        now = time.monotonic()
-        for op, residual in self._context.delayed_applications:
-            application = self._processor.delayed_bundle_application(op, residual)
-            delay = application.requested_time_delay.ToTimedelta().total_seconds()
-            self._residuals.append((now + delay, op, application.application.element))
+    def _deadline(self) -> float:
+        """Give when splittable DoFns must have come to rest in this epoch."""
+        if self.bounded:
+            return inf
+        if self._until is None:
+            self._until = time.monotonic() + self._bundle_seconds
+        return self._until
 
-    def _forget_written_state(self) -> None:
-        """Drop Beam's copy of what a bundle wrote to state: the next would write it once more."""
-        for transform_id in self._stateful:
-            op = self._ops[transform_id]
-            if not op.needs_finalization():  # else its finalisers go with it: see `finalize`
-                self._kept_infos += op.user_monitoring_infos(transform_id).values()
-                op.reset()
+    def _clock(self) -> int:
+        """Give processing time: it stands still in an epoch, and goes on in a bounded run."""
+        return _wall_clock() if self.bounded else self._now
 
-    def close_input(self) -> None:
-        """The input is whole: end the bundle, then run residuals and timers until none is left."""
-        with self._active():
-            self._begin()  # a stage that got nothing still starts and finishes one bundle
-            self._end()
-            while True:
-                if self._residuals:
-                    self._run_residuals()
-                elif not self._fire_timers():
-                    break
-            for writer in self._writers:
-                writer.flush()
+    # -- time
 
-    def _run_residuals(self) -> None:
-        wait = min(due for due, _, _ in self._residuals) - time.monotonic()
-        if wait > 0:
-            time.sleep(wait)
-        now = time.monotonic()
-        due = [r for r in self._residuals if r[0] <= now]
-        self._residuals = [r for r in self._residuals if r[0] > now]
-        self._begin()
-        for _, op, encoded in due:
-            op.process(op.input_info.main_input_coder.get_impl().decode_nested(encoded))
-        self._end()
+    def advance(self, watermark: int, last_out: int, expire: Callable[[int], None]) -> int:
+        """Take the input watermark of the epoch; give the output watermark."""
+        # At the end of time, processing time is at its end too: as in a bounded run.
+        now = END if watermark >= END else self._now
+        with self.bundles.active():
+            if self.bounded:
+                self.bundles.begin()  # a stage that got nothing still starts and ends one bundle
+            self.bundles.end()
+            self._go_on()
+            while self._fire(watermark, now) or self._wait_for_residuals():
+                self._go_on()
+            self.bundles.end()
+            self.bundles.flush()
+        expire(watermark)
+        holds = []
+        if self._timers.families:
+            holds.append(self._timers.hold())
+        if self._residuals is not None:
+            holds.append(self._residuals.hold())
+        if self.pending is not None:
+            holds.append(self.pending.hold())
+        return at_output(last_out, watermark, holds)
 
-    def _fire_timers(self) -> bool:
-        due = self._timers.pop()
+    def _fire(self, watermark: int, now: int) -> bool:
+        """Fire the timers that are due, also those that others of them set; say whether any was."""
+        fired = False
+        while self._timers.families and (due := self._timers.pop(watermark, now)) is not None:
+            fired = True
+            self.bundles.begin()
+            while due is not None:
+                if self.trace is not None:
+                    self.trace.timer((due.transform_id,), due.family)
+                self.bundles.ops[due.transform_id].process_timer(due.family, due.timer)
+                due = self._timers.pop(watermark, now)
+            self.bundles.end()
+        return fired
+
+    # -- splittable DoFns
+
+    def _split_off(self, transform_id: str, residual: Any) -> None:
+        assert self._residuals is not None
+        application = self.bundles.application(transform_id, residual)
+        self._residuals.add(transform_id, application, self._clock(), at_once=self._drain)
+
+    def _go_on(self) -> None:
+        """Run the residuals that are due; again while they ask for no delay and there is time."""
+        residuals = self._residuals
+        if residuals is None:
+            return
+        until = self._deadline()
+        while due := residuals.take_all() if self._drain else residuals.take_due(self._clock()):
+            self.bundles.begin()
+            for i, residual in enumerate(due):
+                op = self.bundles.ops[residual.transform_id]
+                impl = op.input_info.main_input_coder.get_impl()
+                element = impl.decode_nested(residual.element)
+                if self._drain:
+                    element = self._truncated(residual.transform_id, element)
+                    if element is None:
+                        continue
+                if self.bounded:
+                    op.process(element)
+                    continue
+                with splitting(self._splittable, _share(until, len(due) - i), self._split_off):
+                    op.process(element)
+            self.bundles.end()
+            if time.monotonic() >= until:
+                break
+
+    def _wait_for_residuals(self) -> bool:
+        """In a bounded run, sleep until the next residual is due; say whether there is one."""
+        if not self.bounded or self._residuals is None:
+            return False
+        due = self._residuals.next_wakeup()
         if due is None:
             return False
-        self._begin()
-        while due is not None:
-            self._ops[due.transform_id].process_timer(due.family, due.timer)
-            due = self._timers.pop()
-        self._end()
+        time.sleep(max(0, due - self._clock()) / 1e6)
         return True
 
-    def finalize(self) -> None:
-        """Run the finalisers that user code registered in bundles that have ended."""
-        if self._bundles and self._processor.requires_finalization():
-            with self._active():
-                self._processor.finalize_bundle()
-            for transform_id, op in self._ops.items():
-                if op.needs_finalization():
-                    # Only a whole reset makes the operation forget its callbacks; it forgets its
-                    # user metrics too, so these are put aside first.
-                    self._kept_infos += op.user_monitoring_infos(transform_id).values()
-                    op.reset()
+    def _truncated(self, transform_id: str, element: Any) -> Any | None:
+        """Ask the DoFn what of a residual is still to be done when the pipeline is to end."""
+        provider = self._providers.get(transform_id)
+        if provider is None:
+            proto = self.bundles.transforms[transform_id]
+            payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+            fn = pickler.loads(payload.do_fn.payload)[0]
+            provider = DoFnSignature(fn).get_restriction_provider()
+            self._providers[transform_id] = provider
+        (value, (restriction, estimator)), _ = element.value
+        left = provider.truncate(value, restriction)
+        if not left:
+            return None
+        size = provider.restriction_size(value, left)
+        return element.with_value(((value, (left, estimator)), size))
 
-    def metrics(self) -> bytes:
-        """Give Beam's monitoring infos of everything this stage did."""
-        self._sampler.stop_if_still_running()
-        infos = [*self._processor.monitoring_infos(), *self._kept_infos]
-        response = beam_fn_api_pb2.ProcessBundleResponse(monitoring_infos=infos)
-        return bytes(response.SerializeToString())
+    # -- the end of an epoch
 
-    def teardown(self) -> None:
-        """Let every DoFn tear down."""
-        self._sampler.stop_if_still_running()
-        self._processor.shutdown()
+    def drop_timers(self, owners: Collection[bytes]) -> None:
+        """Forget the timers of keys and windows whose state has expired."""
+        if self._timers.families:
+            self._timers.drop(owners)
+
+    def next_wakeup(self) -> int | None:
+        """Give the earliest processing time at which something is due."""
+        times = [self._timers.next_wakeup()] if self._timers.families else []
+        if self._residuals is not None:
+            times.append(self._residuals.next_wakeup())
+        return min((t for t in times if t is not None), default=None)

@@ -39,6 +39,14 @@ class Residual(NamedTuple):
     element: bytes
 
 
+def residual_of(transform_id: str, application: Any, now: int, *, at_once: bool) -> Residual:
+    """Read what Beam calls a delayed bundle application; `at_once`: without its delay."""
+    delay = 0 if at_once else application.requested_time_delay.ToMicroseconds()
+    marks = [mark.ToMicroseconds() for mark in application.application.output_watermarks.values()]
+    hold = min(marks, default=MIN_TIMESTAMP.micros)
+    return Residual(now + max(0, delay), hold, transform_id, application.application.element)
+
+
 class Residuals:
     """The rests of one stage on one shard."""
 
@@ -58,14 +66,7 @@ class Residuals:
         self, transform_id: str, application: Any, now: int, *, at_once: bool = False
     ) -> None:
         """Take what Beam calls a delayed bundle application; `at_once`: without its delay."""
-        delay = 0 if at_once else application.requested_time_delay.ToMicroseconds()
-        marks = [
-            mark.ToMicroseconds() for mark in application.application.output_watermarks.values()
-        ]
-        hold = min(marks, default=MIN_TIMESTAMP.micros)
-        self._fresh.append(
-            Residual(now + max(0, delay), hold, transform_id, application.application.element)
-        )
+        self._fresh.append(residual_of(transform_id, application, now, at_once=at_once))
 
     def take_due(self, now: int) -> list[Residual]:
         """Give those that may go on, and forget them."""

@@ -54,6 +54,11 @@ class StoredCells:
             transform_id, stage, key_coder, window_coder, allowed_lateness
         )
 
+    @property
+    def registered(self) -> bool:
+        """Whether any ParDo has state."""
+        return bool(self._steps)
+
     def attach(self, store: Store) -> None:
         """Begin an epoch; what an epoch that failed left behind is forgotten."""
         self._forget()

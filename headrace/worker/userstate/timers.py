@@ -7,10 +7,14 @@ known by (transform, family, key, tag, window): setting it again moves it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.utils.timestamp import MAX_TIMESTAMP
+
+#: A timer that was set: its time, its number, its name.
+_Entry = tuple[int, int, tuple[Any, ...]]
 
 _EVENT_TIME = beam_runner_api_pb2.TimeDomain.EVENT_TIME
 
@@ -23,25 +27,29 @@ class DueTimer(NamedTuple):
     timer: Any
 
 
-class TimerQueue:
-    """All timers of one stage on one shard.
+class MemoryTimers:
+    """All timers of one stage on one shard, in memory.
 
     At the end of a bounded input the watermark jumps to the end of time, and so does processing
     time: event-time timers fire in the order of their timestamps, then processing-time timers.
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int, tuple[Any, ...]]] = []
+        self.families = 0
+        self._event: list[_Entry] = []
+        self._clock: list[_Entry] = []
         self._live: dict[tuple[Any, ...], tuple[int, Any]] = {}
         self._count = 0
 
-    def sink(self, transform_id: str, family: str, domain: int, key_impl: Any) -> TimerSink:
+    def sink(self, transform_id: str, family: str, domain: int, timer_coder: Any) -> TimerSink:
         """Give the object through which user code sets timers of one family."""
-        rank = 0 if domain == _EVENT_TIME else 1
+        self.families += 1
+        heap = self._event if domain == _EVENT_TIME else self._clock
+        encode_key = timer_coder._get_component_coders()[0].get_impl().encode  # noqa: SLF001
 
         def put(timer: Any) -> None:
             name = (
-                transform_id, family, key_impl.encode(timer.user_key), timer.dynamic_timer_tag,
+                transform_id, family, encode_key(timer.user_key), timer.dynamic_timer_tag,
                 timer.windows[0],
             )
             self._count += 1
@@ -49,19 +57,34 @@ class TimerQueue:
                 self._live.pop(name, None)
                 return
             self._live[name] = (self._count, timer)
-            heapq.heappush(self._heap, (rank, timer.fire_timestamp.micros, self._count, name))
+            heapq.heappush(heap, (timer.fire_timestamp.micros, self._count, name))
 
         return TimerSink(put)
 
-    def pop(self) -> DueTimer | None:
-        """Give the next timer to fire, or None."""
-        while self._heap:
-            _, _, count, name = heapq.heappop(self._heap)
-            live = self._live.get(name)
-            if live is not None and live[0] == count:  # else cleared or moved since
-                del self._live[name]
-                return DueTimer(name[0], name[1], live[1])
+    def pop(self, watermark: int, now: int) -> DueTimer | None:
+        """Give the next timer to fire: event time first, by time, then in the order of setting."""
+        for heap, bound in ((self._event, watermark), (self._clock, now)):
+            while heap and heap[0][0] <= bound:
+                _, count, name = heapq.heappop(heap)
+                live = self._live.get(name)
+                if live is not None and live[0] == count:  # else cleared or moved since
+                    del self._live[name]
+                    return DueTimer(name[0], name[1], live[1])
         return None
+
+    def hold(self) -> int:
+        """Give the moment at which set timers hold the output watermark."""
+        holds: list[int] = [timer.hold_timestamp.micros for _, timer in self._live.values()]
+        return min(holds, default=int(MAX_TIMESTAMP.micros))
+
+    def next_wakeup(self) -> int | None:
+        """Give the time of the first processing-time timer; None if none is set."""
+        times = [at for at, count, name in self._clock if self._live.get(name, (0,))[0] == count]
+        return min(times, default=None)
+
+    def drop(self, owners: Collection[bytes]) -> int:  # noqa: ARG002 (none expires)
+        """Nothing expires before the end of time."""
+        return 0
 
 
 class TimerSink:

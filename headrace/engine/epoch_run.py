@@ -1,0 +1,320 @@
+"""Runs one epoch of a stream: tries it, tries again, commits.
+
+The commit of an epoch, with a crash test for each gap:
+1. Spark has logged the offsets of its batch (if the epoch has one).
+2. The tasks write their change logs; nothing names them yet.
+3. The sinks take the epoch's rows, under its number.
+4. The manifest is created. This is the commit.
+5. `foreachBatch` returns and Spark logs its own commit.
+The gaps are the points of `headrace.state.crash_points`: `HEADRACE_CRASH=after_manifest:7` ends the
+driver between steps 4 and 5 of epoch 7, `tests/chaos/test_crash_points.py` does so for each.
+
+What it decides is pure and elsewhere: `positions`, `reports`, `retries`, `standing`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.clock import Clock, WallClock
+from headrace.engine.failures import translate
+from headrace.engine.host import Host
+from headrace.engine.manifests import Manifest, former_units, watermarks_of
+from headrace.engine.metrics import dump, load
+from headrace.engine.outputs import Handover, Outputs
+from headrace.engine.positions import Intake, Positions, Sources, run_away
+from headrace.engine.reports import EpochSum, Infos, added_up, check_complete, gather
+from headrace.engine.retries import Tries
+from headrace.engine.spark_log import recorded
+from headrace.engine.standing import Standing, StreamOptions, by_step, shown_after
+from headrace.engine.tasks import EpochTasks
+from headrace.engine.traces import forget_traces, where_lost
+from headrace.errors import CheckpointError, WorkerLostError
+from headrace.plan.clocks import MAX_TIME
+from headrace.plan.supersteps import Plan
+from headrace.state.chain import Chain
+from headrace.state.crash_points import Point, crash_point
+from headrace.state.local import LocalPlace
+from headrace.worker.entry import Epoch
+
+_LOG = logging.getLogger(__name__)
+
+#: Where tasks write down what they are about, after a worker was lost; see `traces`.
+TRACES = "traces"
+#: Attempts that workers are told of as confirmed; callbacks older than that are forgotten.
+CONFIRMED = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What stays the same from the first epoch of a driver to its last."""
+
+    plan: Plan
+    host: Host
+    tasks: EpochTasks
+    sources: Sources
+    outputs: Outputs
+    options: StreamOptions
+    checkpoint: Checkpoint
+    clock: Clock
+    name: str  # of this driver's run: workers keep their stages under it
+    writer: str  # names the run for its sinks, after a restart too
+    logs: Mapping[str, str]  # read -> the folder of its log below the checkpoint
+    local: LocalPlace  # where the copies of the units lie, on whichever machine
+
+    @property
+    def token(self) -> str:
+        """Tells this driver from one on a copy of the checkpoint."""
+        return self.name[:8]
+
+    def handover(self, epoch: int, attempt: str, *, fresh: bool) -> Handover:
+        """Say to the sinks which try at which epoch this is; `fresh`: none of the run counts."""
+        return Handover(
+            epoch=epoch, attempt=attempt, run=self.writer,
+            incarnation=self.checkpoint.incarnation, token=self.token,
+            fence=self.checkpoint.check_newest, fresh=fresh,
+            remove_later=self.options.remove_later_epochs,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a stream has between two epochs: all that a commit changes, replaced as a whole."""
+
+    positions: Positions = field(default_factory=Positions)
+    watermarks: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    former: dict[int, tuple[Chain, ...]] = field(default_factory=dict)  # other number of shards
+    confirmed: tuple[str, ...] = ()  # the latest attempts that counted
+    callbacks: int = 0  # finalisers that tasks have kept, in all
+
+    @classmethod
+    def resumed(cls, manifest: Manifest, plan: Plan, positions: Positions) -> Held:
+        """Go on after the epoch of a manifest."""
+        return cls(
+            positions=positions,
+            watermarks=watermarks_of(manifest, plan.shards),
+            former=former_units(manifest, plan.shards),
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether every step's watermark is at the end of time."""
+        return self.positions.begun and all(out >= MAX_TIME for _, out in self.watermarks.values())
+
+
+class EpochRunner:
+    """Runs epochs one after the other; never two at once, its caller sees to that.
+
+    Args:
+        run: what stays the same.
+        held: what the stream has before the next epoch.
+        standing: what it has shown of itself so far.
+        told_to_stop: whether a failed epoch must not be tried again.
+        wake: ends a pause before the next try.
+    """
+
+    def __init__(
+        self, run: Run, held: Held, standing: Standing, *, told_to_stop: Callable[[], bool],
+        wake: threading.Event,
+    ) -> None:
+        self.facts = run
+        self.held = held
+        self.standing = standing
+        self.tries = 0  # of this driver, at all epochs
+        self._told_to_stop = told_to_stop
+        self._wake = wake
+
+    @property
+    def next_epoch(self) -> int:
+        """The epoch that is to be committed next."""
+        return self.facts.checkpoint.next_epoch
+
+    def run(self, intake: Intake, positions: Positions | None = None) -> None:
+        """Run an epoch until it counts.
+
+        Args:
+            intake: what it takes in.
+            positions: where the sources are before it, if a step has moved them.
+        """
+        before = self.held.positions if positions is None else positions
+        tries = Tries(self.facts.options.max_retries)
+        while True:
+            traces = self._traces() if tries.lost else ""
+            try:
+                self._try(intake, before, traces)
+                return
+            except Exception as error:
+                if isinstance(error, WorkerLostError):
+                    crash_point(Point.WORKER_LOST, self.next_epoch)
+                pause = tries.pause_after(error)
+                if self._told_to_stop():
+                    raise
+                if pause is None:
+                    raise tries.given_up(
+                        self.next_epoch, error, where_lost(traces, str(error))
+                    ) from error.__cause__
+                self._count_retry(error, tries, pause)
+            finally:
+                forget_traces(traces)
+
+    def _traces(self) -> str:
+        """Give a folder that the tasks' machines share with this one; empty if there is none."""
+        files = self.facts.checkpoint.files
+        return str(files.path(TRACES)) if files.is_local else ""
+
+    def _count_retry(self, error: Exception, tries: Tries, pause: float) -> None:
+        self.standing = replace(self.standing, retries=self.standing.retries + 1)
+        _LOG.warning(
+            "epoch %s failed and is run again in %.1f s (%s lost workers, %s exceptions of "
+            "--max_retries=%s so far): %s", self.next_epoch, pause, tries.lost, tries.failed,
+            tries.max_retries, error, exc_info=error,
+        )
+        self._wake.clear()
+        if pause and not self._told_to_stop():
+            self._wake.wait(pause)
+
+    def _try(self, intake: Intake, before: Positions, traces: str) -> None:
+        run = self.facts
+        self.tries += 1
+        started = WallClock().now()
+        epoch = self._epoch(intake, before, traces)
+        title = f"headrace: {run.plan.name}: epoch {epoch.number}"
+        crash_point(Point.BEFORE_TASKS, epoch.number, epoch.attempt)
+        try:
+            rows = run.host.run_epoch(
+                run.tasks, epoch, run.plan.shards, intake.frame, whole=intake.whole, title=title
+            )
+            run.outputs.keep(rows)
+            reports, infos = gather(
+                rows.reports(), [stage.name for stage in run.plan.stages()],
+                self.standing.monitoring_infos,
+            )
+            check_complete(reports, len(run.plan.supersteps), run.plan.shards)
+            told = added_up(reports)
+            crash_point(Point.BEFORE_SINKS, epoch.number, epoch.attempt)
+            run.outputs.deliver_epoch(
+                run.handover(epoch.number, epoch.attempt, fresh=not before.begun),
+                told.outputs, {channel: told.files.get(channel, []) for channel in epoch.direct},
+            )
+        except Exception as error:
+            found = translate(error)
+            if found is error:
+                raise
+            raise found from found.__cause__
+        finally:
+            run.outputs.close()
+        self._commit(epoch, intake, before, told, infos, started)
+
+    def _epoch(self, intake: Intake, before: Positions, traces: str) -> Epoch:
+        """Say to the tasks what they must know."""
+        run, held = self.facts, self.held
+        newest = run.checkpoint.newest
+        now = run.clock.now()
+        attempt = f"{run.checkpoint.incarnation}.{self.tries}"
+        drain = intake.drain or before.drained
+        marks = run.sources.watermarks(before, now)
+        fed = intake.frame is not None
+        return Epoch(
+            run=run.name,
+            number=self.next_epoch,
+            incarnation=run.checkpoint.incarnation,
+            attempt=attempt,
+            confirmed=held.confirmed,
+            now=now,
+            first=intake.first,
+            drain=drain,
+            sources=dict.fromkeys(marks, MAX_TIME) if drain else marks,
+            clocks=run.sources.clocks(before),
+            feeding=run.sources.channel_of_frame(intake.source) if fed else None,
+            ending=intake.ending,
+            arrivals=intake.arrivals,
+            chains={} if newest is None or held.former else newest.units,
+            former=held.former,
+            watermarks=held.watermarks,
+            files=run.checkpoint.files,
+            local=run.local,
+            direct=run.outputs.folders(attempt),
+            next_driver=run.checkpoint.next_driver,
+            bundle_seconds=run.options.bundle_seconds,
+            traces=traces,
+        )
+
+    def _commit(
+        self, epoch: Epoch, intake: Intake, before: Positions, told: EpochSum, infos: Infos,
+        started: int,
+    ) -> None:
+        run, held = self.facts, self.held
+        checkpoint = run.checkpoint
+        newest = checkpoint.newest
+        units = dict(newest.units) if newest is not None and not held.former else {}
+        watermarks = {**held.watermarks, **told.watermarks}
+        log = None
+        if intake.batch is not None:
+            log = recorded(
+                checkpoint.files, run.logs[intake.source], intake.batch,
+                before.logs.get(intake.source),
+            )
+        after = before.after(intake, told.highs, epoch.now, wakeup=told.wakeup, log=log)
+        manifest = checkpoint.manifest(
+            units={**units, **told.units},
+            watermarks={f"{stage}/{shard}": pair for (stage, shard), pair in watermarks.items()},
+            sources=after.record(run.clock.now(), run.writer),
+            metrics=dump(infos),
+            batches=after.batches,
+            logs=after.logs,
+        )
+        crash_point(Point.AFTER_SINKS, epoch.number, epoch.attempt)
+        try:
+            checkpoint.commit(manifest)
+        except OSError as error:
+            msg = (
+                f"the manifest of epoch {epoch.number} cannot be written: {error}. The epoch "
+                "before is whole; make room or mend the folder, and start the pipeline again"
+            )
+            raise CheckpointError(msg) from error
+        crash_point(Point.AFTER_MANIFEST, epoch.number, epoch.attempt)
+        self._warn_of_time(held.positions, after, epoch.now)
+        self.held = Held(
+            positions=after,
+            watermarks=watermarks,
+            confirmed=(*held.confirmed, epoch.attempt)[-CONFIRMED:],
+            callbacks=held.callbacks + told.finalisers,
+        )
+        checkpoint.sweep()
+        self.standing = shown_after(
+            self.standing, epoch=epoch.number, seconds=(WallClock().now() - started) / 1e6,
+            told=told, watermarks=by_step(run.plan, watermarks), infos=infos,
+        )
+
+    def _warn_of_time(self, before: Positions, after: Positions, now: int) -> None:
+        """Say once, if a source's watermark has run away from the wall clock."""
+        if self.facts.clock.follows_script:
+            return
+        for name in run_away(before, after, now):
+            _LOG.warning(
+                "%s: a row's event time has moved the watermark more than a day ahead of the "
+                "clock; rows of today are late from now on. Give the watermark policy a limit: "
+                "BoundedOutOfOrderness(..., max_ahead=seconds)", name,
+            )
+
+    def end_stages(self) -> None:
+        """Run the callbacks that still wait; after a failure too: the epochs before it count."""
+        if not self.tries:
+            return
+        try:
+            self.facts.host.end_stages(self.facts.name, self.held.confirmed)
+        except Exception as error:  # noqa: BLE001 (the session may be gone, and nobody is promised a callback)
+            level = logging.WARNING if self.held.callbacks else logging.DEBUG
+            _LOG.log(level, "callbacks of committed epochs have not been run: %s", error)
+
+
+def first_standing(manifest: Manifest, plan: Plan, held: Held) -> Standing:
+    """Say how a run stands that goes on after the epoch of a manifest."""
+    return Standing(
+        epoch=manifest.epoch, monitoring_infos=load(manifest.metrics),
+        watermarks=by_step(plan, held.watermarks),
+    )

@@ -1,0 +1,161 @@
+"""What a run needs of the place where its tasks run; behind it stands Spark, or one process.
+
+Three contracts: a `Host` runs tasks, a `TaskRows` is what they have put out, `Feeds` bring the
+batches of streaming DataFrames. The epoch loop, the commit and the sinks know these alone. Spark's
+are in `spark_host` and `queries`, those without Spark in `headrace.testing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from headrace.engine.standing import StreamOptions
+from headrace.engine.tasks import EpochTasks
+from headrace.plan.settings import Settings
+from headrace.plan.supersteps import Plan
+from headrace.state.files import Files
+from headrace.worker.entry import Epoch
+
+#: Called with a batch of a streaming DataFrame: the read's name, the rows, the batch's number. What
+#: it raises leaves the batch unlogged, so that the next start brings it again.
+Arrived = Callable[[str, Any, int], None]
+
+
+class TaskRows(Protocol):
+    """What the tasks of a run or an epoch put out; a lazy host computes it at the first question.
+
+    Calls come in this order: `keep` if sinks want rows, `reports` once, `output` for each sink,
+    `forget` after `keep`.
+    """
+
+    def keep(self) -> None:
+        """Keep the rows until `forget`: they are going to be asked for more than once."""
+
+    def reports(self) -> list[tuple[int, bytes]]:
+        """Give the report rows: a number that says of what, and the report.
+
+        Raises what a task raised, as the host's own exception; `failures.translate` reads it.
+        """
+
+    def output(self, channel: int, columns: Any, schema: bytes) -> Any:
+        """Give what was sent to an output channel, as a DataFrame of the user's session."""
+
+    def forget(self) -> None:
+        """Let go of what was kept."""
+
+
+class Feeds(Protocol):
+    """The streaming DataFrames of one run: who brings their batches, and until when."""
+
+    closing: bool  # set under the run's lock: batches that come now are left for the next start
+
+    @property
+    def started(self) -> Mapping[str, Any]:
+        """What was started, by the names of the reads."""
+
+    def listen(self, name: str, frame: Any, files: Files, log: str, arrived: Arrived) -> None:
+        """Start to bring the batches of a DataFrame.
+
+        Before a batch comes, its offsets lie in the log; after it, its commit does. One whose
+        commit is missing comes again at the next start, with the same rows.
+
+        Args:
+            name: the read's.
+            frame: the DataFrame.
+            files: the checkpoint.
+            log: the folder in it for the log of this DataFrame.
+            arrived: takes the batches, one at a time, perhaps in another thread.
+        """
+
+    def is_started(self, name: str) -> bool:
+        """Whether a DataFrame is listened to, or was."""
+
+    def is_listening(self, name: str) -> bool:
+        """Whether a DataFrame may still bring rows."""
+
+    def bring(self) -> bool:
+        """Bring one batch in this thread, if that is how they come; say whether there was one."""
+
+    def failure(self) -> BaseException | None:
+        """Give what ended a feed that should have gone on. Ask after `is_listening`."""
+
+    def end(self) -> None:
+        """End all of them; `closing` is set."""
+
+    def abandon(self) -> None:
+        """End them whatever happens: whoever brings them may be gone."""
+
+
+class Host(Protocol):
+    """Where tasks run."""
+
+    @property
+    def session(self) -> Any:
+        """The user's session: DataFrames for sinks are made in it, and paths mean what it says."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run side by side."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all tasks run on the driver's machine."""
+
+    @property
+    def shares_disk(self) -> bool:
+        """Whether tasks see the driver's disk, and a path without a scheme means that disk."""
+
+    def run_batch(
+        self,
+        plan: Plan,
+        settings: Settings,
+        sources: Mapping[str, Any],
+        schemas: Mapping[int, bytes],
+        title: str,
+    ) -> TaskRows:
+        """Run a plan to its end.
+
+        Args:
+            plan: what to run.
+            settings: limits for the tasks.
+            sources: the DataFrames that the plan reads, by the names of their transforms.
+            schemas: for each output channel, its Arrow schema.
+            title: what the work is called where people look.
+        """
+
+    def prepare_epochs(self, shards: int) -> None:
+        """Make ready for many epochs."""
+
+    def run_epoch(
+        self, tasks: EpochTasks, epoch: Epoch, shards: int, frame: Any | None, *, whole: bool,
+        title: str,
+    ) -> TaskRows:
+        """Run one epoch.
+
+        Args:
+            tasks: of the plan.
+            epoch: what they must know.
+            shards: how many there are.
+            frame: the rows of this epoch, if a DataFrame feeds it.
+            whole: begin with superstep 0; else nothing is to be done there.
+            title: what the work is called where people look.
+        """
+
+    def feeds(self, options: StreamOptions) -> Feeds:
+        """Give what will bring the batches of streaming DataFrames."""
+
+    def input_of(self, frame: Any) -> str:
+        """Say in a few words what a streaming DataFrame reads, to tell two inputs apart."""
+
+    def check_checkpoint(self, place: str) -> None:
+        """Refuse a checkpoint in which the logs of streaming DataFrames could not be kept."""
+
+    def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
+        """Run the callbacks that still wait where tasks ran, and tear the stages down."""
+
+    def cancel(self) -> None:
+        """End the tasks that are running, once."""
+
+    def close(self) -> None:
+        """Let go of what `prepare_epochs` made. Never raises."""

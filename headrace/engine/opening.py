@@ -1,0 +1,189 @@
+"""Opens a streaming run on its checkpoint: takes the folder over, and finds where to go on.
+
+Takes a plan, a host and options; gives what the first epoch needs. In this order: the checkpoint is
+claimed, older drivers are shut out, the logs of streaming DataFrames are held against the manifest,
+the sinks are made ready.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.clock import Clock, WallClock
+from headrace.engine.epoch_run import Held, Run, first_standing
+from headrace.engine.host import Host
+from headrace.engine.identity import describe
+from headrace.engine.leftovers import note_process
+from headrace.engine.manifests import LogRecord, Manifest
+from headrace.engine.outputs import Outputs
+from headrace.engine.positions import Positions, Sources
+from headrace.engine.spark_log import problems
+from headrace.engine.standing import Standing, StreamOptions
+from headrace.engine.tasks import EpochTasks
+from headrace.errors import CheckpointError
+from headrace.io.frames import Frames
+from headrace.plan.ids import StageId
+from headrace.plan.supersteps import Plan
+from headrace.state.files import shown
+from headrace.state.local import EXECUTOR, LocalPlace, sweep_copies
+from headrace.state.private import lets_in
+
+#: The file of a checkpoint that names the run for its sinks.
+WRITER = "writer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a driver is started with."""
+
+    plan: Plan
+    host: Host
+    tasks: EpochTasks
+    outputs: Outputs
+    frames: Frames
+    options: StreamOptions
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A driver that may run epochs."""
+
+    run: Run
+    held: Held
+    standing: Standing
+
+
+class OwnFolder:
+    """A checkpoint that ends with its run, for one that was given none."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="headrace-checkpoint-", ignore_cleanup_errors=True
+        )
+        self.place = self._folder.name
+        note_process(Path(self.place))
+
+    def remove(self) -> None:
+        """Remove it with all that is in it."""
+        self._folder.cleanup()
+
+
+def claimed_checkpoint(start: Start, place: str) -> Checkpoint:
+    """Take a checkpoint folder over for a driver; close it at the end."""
+    if "://" not in place:
+        place = os.path.abspath(place)  # Spark's own folder need not be the driver's
+    if start.frames.streaming():
+        start.host.check_checkpoint(place)
+    facts = start.plan.facts
+    description = describe(
+        start.plan, coders=facts.coders, windowings=facts.windowings,
+        state={StageId(stage): cells for stage, cells in facts.state.items()},
+        words=facts.words,
+        inputs={
+            name: start.host.input_of(start.frames.sources[name])
+            for name in start.frames.streaming()
+        },
+    )
+    return Checkpoint.open(place, description.to_json(), now=WallClock().now())
+
+
+def opened(start: Start, checkpoint: Checkpoint) -> Opened:
+    """Find where to go on, and make sinks and host ready for the first epoch."""
+    frames = start.frames
+    bounded = [name for name, read in frames.reads.items() if not read.streaming]
+    prepare_copies(start, local_of(checkpoint, start.options))
+    # Kept before the first epoch is: sinks that took it before a crash must know us again. A new
+    # one for each new checkpoint, even at an old path, else a sink would take the new run's epochs
+    # for those it has.
+    checkpoint.files.create(WRITER, uuid.uuid4().hex.encode())
+    writer = checkpoint.files.read(WRITER).decode()
+    clock = start.clock
+    positions = Positions(clocks={name: read.clock() for name, read in frames.reads.items()},
+                          steps={script.name: 0 for script in start.plan.scripts})
+
+    def nothing_yet() -> Manifest:
+        return checkpoint.manifest(
+            units={}, watermarks={}, sources=positions.record(clock.now(), writer), batches={}
+        )
+
+    given_away = checkpoint.shut_out(nothing_yet)
+    newest = checkpoint.newest
+    held, standing = Held(positions=positions), Standing()
+    if newest is not None:
+        clock = clock.resumed(newest.sources.now)
+        writer = newest.sources.writer
+        positions = positions.restored(newest.sources, newest.batches, newest.logs, clock.now())
+        held = Held.resumed(newest, start.plan, positions)
+        standing = first_standing(newest, start.plan, held)
+    logs = {name: log_of(frames, name) for name in frames.reads}
+    check_logs(checkpoint, {name: logs[name] for name in frames.streaming()}, positions)
+    run = Run(
+        plan=start.plan, host=start.host, tasks=start.tasks,
+        sources=Sources.of(start.plan, bounded), outputs=start.outputs, options=start.options,
+        checkpoint=checkpoint, clock=clock, name=uuid.uuid4().hex, writer=writer, logs=logs,
+        local=local_of(checkpoint, start.options),
+    )
+    fresh = not positions.begun
+    start.outputs.prepare(run.handover(checkpoint.next_epoch, "", fresh=fresh))
+    for epoch in given_away:
+        start.outputs.deliver_nothing(run.handover(epoch, f"{run.token}.{epoch}", fresh=fresh))
+    start.host.prepare_epochs(start.plan.shards)
+    return Opened(run=run, held=held, standing=standing)
+
+
+def log_of(frames: Frames, name: str) -> str:
+    """Give the folder, below the checkpoint, of the log of a streaming DataFrame."""
+    return f"spark/{sorted(frames.reads).index(name)}"
+
+
+def local_of(checkpoint: Checkpoint, options: StreamOptions) -> LocalPlace:
+    """Say where the copies of the units lie, on whichever machine."""
+    files = checkpoint.files
+    return LocalPlace(
+        state_dir=options.state_dir,
+        checkpoint=files.path("") if files.is_local else files.place,
+    )
+
+
+def prepare_copies(start: Start, local: LocalPlace) -> None:
+    """Tidy up this machine's copies; where tasks run here, refuse a folder that is not safe."""
+    state_dir = start.options.state_dir
+    if start.host.is_local and EXECUTOR not in state_dir:  # else only executors know its name
+        local.open("")
+    for base in local.bases():
+        if not lets_in(base):
+            sweep_copies(base, shared=bool(state_dir))
+
+
+def check_logs(
+    checkpoint: Checkpoint, logs: Mapping[str, str], positions: Positions
+) -> None:
+    """See that Spark's logs are those that the manifest counts, before Spark reads them.
+
+    Args:
+        checkpoint: where they are.
+        logs: their folders, by the names of the reads.
+        positions: what the manifest counts.
+    """
+    found = []
+    for name, folder in logs.items():
+        batch = positions.batches.get(name, -1)
+        # Without a record, as in a checkpoint of version 0.1 or a new one, the number must do.
+        record = positions.logs.get(name, LogRecord(folder=folder, batch=batch, sums={}))
+        found += [f"{name}: {problem}" for problem in problems(checkpoint.files, record)]
+    if found:
+        newest, place = checkpoint.newest, shown(checkpoint.files.place)
+        which = "no manifest" if newest is None else f"the manifest of epoch {newest.epoch}"
+        listed = "".join(f"\n  * {sentence}" for sentence in found)
+        msg = (
+            f"checkpoint {place} has {which}, and Spark's log in it does not fit; rows would "
+            f"be lost or come twice:{listed}"
+        )
+        raise CheckpointError(msg)

@@ -1,0 +1,153 @@
+"""Spark as the host of a run: its jobs, its queries, its DataFrames.
+
+Builds lazy DataFrames by `launch`, and asks for their rows. Decides nothing of epochs and commits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import StorageLevel
+
+from headrace.engine.inputs import input_of
+from headrace.engine.launch import end_stages, homes, launch, launch_epoch, output_frame
+from headrace.engine.probe import is_local
+from headrace.engine.queries import Queries
+from headrace.engine.session import Place, shares_disk
+from headrace.engine.spark_folders import see_that_spark_can_open
+from headrace.engine.standing import StreamOptions
+from headrace.engine.tasks import EpochTasks
+from headrace.plan.settings import Settings
+from headrace.plan.supersteps import Plan
+from headrace.worker.entry import REPORT_CHANNEL, Epoch
+
+_LOG = logging.getLogger(__name__)
+
+
+class SparkRows:
+    """The rows of a lazy DataFrame of super tuples."""
+
+    def __init__(self, rows: Any, session: Any) -> None:
+        self._rows = rows
+        self._session = session  # the user's
+        self._kept = False
+
+    def keep(self) -> None:
+        """Keep the rows: one job runs the tasks, another one writes."""
+        self._rows = self._rows.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept = True
+
+    def reports(self) -> list[tuple[int, bytes]]:
+        """Run the job; give the reports."""
+        # Where no sink wants rows, nothing but reports is left after the last superstep.
+        told = self._rows.where(f"channel = {REPORT_CHANNEL}") if self._kept else self._rows
+        return [(row.seq, bytes(row.payload)) for row in told.collect()]
+
+    def output(self, channel: int, columns: Any, schema: bytes) -> Any:
+        """Give what was sent to an output channel, as a DataFrame."""
+        return output_frame(self._session, self._rows, channel, columns, schema)
+
+    def forget(self) -> None:
+        """Let the rows go."""
+        try:
+            self._rows.unpersist()
+        except Exception as error:  # noqa: BLE001 (the session may have been stopped, and its rows with it)
+            _LOG.debug("the rows of a run could not be unpersisted: %s", error)
+
+
+class SparkHost:
+    """A session of Spark's.
+
+    Args:
+        place: the session, and the child of it in which we work.
+        group: names the run's jobs, so that they can be cancelled together.
+    """
+
+    def __init__(self, place: Place, group: str) -> None:
+        self.place = place
+        self._group = group
+        self._homes: Any = None  # cached while a stream goes on
+
+    @property
+    def session(self) -> Any:
+        """The user's session."""
+        return self.place.parent
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run side by side."""
+        return self.place.parallelism
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all tasks run on the driver's machine."""
+        return is_local(self.place.parent.sparkContext.master)
+
+    @property
+    def shares_disk(self) -> bool:
+        """Whether tasks see the driver's disk."""
+        return shares_disk(self.place.parent)
+
+    def run_batch(
+        self,
+        plan: Plan,
+        settings: Settings,
+        sources: Mapping[str, Any],
+        schemas: Mapping[int, bytes],
+        title: str,
+    ) -> SparkRows:
+        """Build the job of a plan."""
+        self._name_jobs(title)
+        rows = launch(plan, self.place.session, settings, sources, schemas)
+        return SparkRows(rows, self.session)
+
+    def prepare_epochs(self, shards: int) -> None:
+        """Give every shard a home; where all workers share a machine, it is everywhere."""
+        if not self.is_local:
+            self._homes = homes(self.place.session, shards).persist()
+            self._homes.count()
+
+    def run_epoch(
+        self, tasks: EpochTasks, epoch: Epoch, shards: int, frame: Any | None, *, whole: bool,
+        title: str,
+    ) -> SparkRows:
+        """Build the job of an epoch."""
+        self._name_jobs(title)
+        session = self.place.session if frame is None else frame.sparkSession
+        sticky = self._homes is not None
+        rows = launch_epoch(tasks, session, epoch, shards, frame, whole, sticky)
+        return SparkRows(rows, self.session)
+
+    def feeds(self, options: StreamOptions) -> Queries:
+        """Give the queries of a run."""
+        return Queries(self.place, options)
+
+    def input_of(self, frame: Any) -> str:
+        """Say what a streaming DataFrame reads."""
+        return input_of(frame)
+
+    def check_checkpoint(self, place: str) -> None:
+        """Refuse a checkpoint below which Spark could not keep its logs."""
+        see_that_spark_can_open(self.place.session, place)
+
+    def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
+        """Run the callbacks that still wait in the workers, and tear the stages down."""
+        end_stages(self.place.session, run, confirmed, 2 * self.place.parallelism)
+
+    def cancel(self) -> None:
+        """Cancel the run's jobs that are running now; one that is about to start is not."""
+        self.place.parent.sparkContext.cancelJobGroup(self._group)
+
+    def close(self) -> None:
+        """Forget the homes of the shards."""
+        try:
+            if self._homes is not None:
+                self._homes.unpersist()
+        except Exception as error:  # noqa: BLE001 (the session may be gone)
+            _LOG.debug("the homes of the shards could not be forgotten: %s", error)
+
+    def _name_jobs(self, title: str) -> None:
+        context = self.place.parent.sparkContext
+        context.setJobGroup(self._group, title, interruptOnCancel=False)

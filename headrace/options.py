@@ -1,0 +1,177 @@
+"""What a user may set: `HeadraceOptions`, and what the engine is told of it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
+
+from headrace.engine.packaging import Needs
+from headrace.engine.spark_settings import Wish, listed, read_conf
+from headrace.engine.standing import StreamOptions
+
+
+def _positive(text: str) -> int:
+    value = _whole(text)
+    if value < 1:
+        msg = f"{text} is not a whole number of 1 or more"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        msg = f"{text} is not a number of seconds, zero or more"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        msg = f"{text} is not a whole number"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
+    """Options of headrace's SparkRunner."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--spark_master", default=None,
+            help="Where Spark runs when no session is at hand: local[N], local[*] (the default) or "
+            "spark://host:port. An active session is used as it is.",
+        )
+        parser.add_argument(
+            "--spark_conf", action="append", default=None, metavar="NAME=VALUE",
+            help="A setting of Spark for a session that headrace starts; may be given several "
+            "times. Comes before spark-defaults.conf and before headrace's own settings.",
+        )
+        parser.add_argument(
+            "--spark_app_name", default=None,
+            help="What the application is called in Spark's pages and logs. Default: headrace.",
+        )
+        parser.add_argument(
+            "--spark_jars", action="append", default=None, metavar="FILES",
+            help="Jar files for Spark's class path, with commas between them.",
+        )
+        parser.add_argument(
+            "--spark_packages", action="append", default=None, metavar="COORDINATES",
+            help="Maven coordinates of packages for Spark's class path, with commas between them.",
+        )
+        parser.add_argument(
+            "--shards", type=_positive, default=None,
+            help="Into how many slices the key space is cut, and so how many tasks run side by "
+            "side. Default: the session's parallelism (its cores).",
+        )
+        parser.add_argument(
+            "--super_tuple_bytes", type=_positive, default=65_536,
+            help="How many bytes of elements travel in one row between supersteps. "
+            "Default: 65536.",
+        )
+        parser.add_argument(
+            "--max_bundle_elements", type=_whole, default=0,
+            help="End a bundle after about this many elements, so that finish_bundle is called "
+            "more often. Default: 0, one bundle per stage and shard.",
+        )
+        parser.add_argument(
+            "--group_memory_mb", type=_positive, default=384,
+            help="Memory a task uses for grouped values before they go to the local disk. "
+            "Default: 384.",
+        )
+        parser.add_argument(
+            "--no_slicing", action="store_true", default=False,
+            help="Keep a partial for every sliding window instead of one for every slice of time "
+            "that windows share. Slower; there to compare with. Default: slices.",
+        )
+        parser.add_argument(
+            "--checkpoint", default="",
+            help="Streaming: the folder (a path or a URI: s3://, gs://, abfss://, hdfs://, ...) "
+            "where state is kept. "
+            "A pipeline started again on it goes on where it was. Default: a folder of its own "
+            "that ends with the run, so that nothing survives.",
+        )
+        parser.add_argument(
+            "--trigger_interval", type=_seconds, default=0.0,
+            help="Streaming: seconds between the beginnings of two batches of a streaming "
+            "DataFrame. Default: 0, as fast as possible.",
+        )
+        parser.add_argument(
+            "--available_now", action="store_true", default=False,
+            help="Streaming: read what is there now, then stop; state stays for the next start.",
+        )
+        parser.add_argument(
+            "--state_dir", default="",
+            help="Streaming: where each machine keeps its copy of the state; {executor} in it "
+            "stands for the executor, where several share a machine and must not share copies. "
+            "Default: below the folder for temporary files.",
+        )
+        parser.add_argument(
+            "--max_bundle_seconds", type=_seconds, default=1.0,
+            help="Streaming: how long an unbounded splittable DoFn may run before its rest is put "
+            "off to the next epoch. Default: 1.",
+        )
+        parser.add_argument(
+            "--remove_later_epochs", action="store_true", default=False,
+            help="Streaming: after an older copy of the checkpoint was restored, remove from the "
+            "folders of WriteToSpark(path) the epochs that the copy does not know; their rows are "
+            "written anew. Default: such a start is refused.",
+        )
+        parser.add_argument(
+            "--max_retries", type=_whole, default=0,
+            help="Streaming: how often an epoch is run again after an exception of your code or of "
+            "a sink, with growing pauses; it starts from the state before it, so nothing is "
+            "doubled. Default: 0, an exception ends the run. Lost workers are retried anyway.",
+        )
+        parser.add_argument(
+            "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
+            help="How progress is shown: a bar in a terminal, plain lines elsewhere, or not at "
+            "all. Default: auto.",
+        )
+        parser.add_argument(
+            "--debug", action="store_true", default=False,
+            help="Show an exception of your code with the frames of Beam and headrace, and what "
+            "Spark logs of it. Default: your own frames, once.",
+        )
+
+
+def wish_of(known: Any) -> Wish:
+    """Give what the options ask of Spark."""
+    return Wish(
+        master=known.spark_master,
+        app_name=known.spark_app_name,
+        conf=read_conf(known.spark_conf or ()),
+        jars=listed(known.spark_jars or ()),
+        packages=listed(known.spark_packages or ()),
+    )
+
+
+def stream_options(known: Any) -> StreamOptions:
+    """Give what the options say of a streaming run."""
+    return StreamOptions(
+        checkpoint=known.checkpoint,
+        state_dir=known.state_dir,
+        trigger_seconds=known.trigger_interval,
+        available_now=known.available_now,
+        bundle_seconds=known.max_bundle_seconds,
+        remove_later_epochs=known.remove_later_epochs,
+        max_retries=known.max_retries,
+    )
+
+
+def needs_of(options: Any) -> Needs:
+    """Give what the options want on the workers."""
+    asked = options.view_as(SetupOptions)
+    return Needs(
+        setup_file=asked.setup_file,
+        requirements_file=asked.requirements_file,
+        extra_packages=tuple(asked.extra_packages or ()),
+    )

@@ -1,0 +1,41 @@
+"""Picks the way in which a grouping of a bounded input is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.plan.slices import Slices
+from headrace.worker.exchange.grouping_kind import Grouping
+from headrace.worker.grouping.bounded import BoundedGrouper
+from headrace.worker.grouping.general import GeneralGrouper
+from headrace.worker.grouping.slices import Combination
+from headrace.worker.grouping.tables import GlobalGrouper, IntervalGrouper
+
+
+def make_grouper(
+    windowed_coder: Any,
+    windowing: Any,
+    grouping: Grouping,
+    memory_bytes: int,
+    slices: Slices | None = None,
+    combination: Combination | None = None,
+) -> BoundedGrouper:
+    """Build the grouper for one channel.
+
+    Args:
+        windowed_coder: of the (key, value) pairs that arrive.
+        windowing: Beam's windowing strategy.
+        grouping: the path to take.
+        memory_bytes: what values may take before they go to disk.
+        slices: keep one partial per slice, not one per window.
+        combination: how the values of slices become those of windows.
+    """
+    match grouping:
+        case Grouping.GLOBAL:
+            return GlobalGrouper(windowed_coder, windowing, memory_bytes)
+        case Grouping.INTERVALS:
+            return IntervalGrouper(
+                windowed_coder, windowing, memory_bytes, slices, combination or Combination()
+            )
+        case Grouping.GENERAL:
+            return GeneralGrouper(windowed_coder, windowing, memory_bytes)

@@ -1,0 +1,183 @@
+"""Builds the stages of one shard, and what stands between them: readers, groupers, side inputs.
+
+Takes a task and the memory that keeps its parts, gives `Built`. Runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from apache_beam.portability import common_urns
+
+from headrace.plan.sources import Impulse
+from headrace.plan.supersteps import ChannelKind, SideInput, Stage
+from headrace.worker.grouping.grouper import Compact, Grouper
+from headrace.worker.grouping.lateness import Lateness
+from headrace.worker.protocol import SuperstepTask
+from headrace.worker.sideinputs.views import lookback_of
+from headrace.worker.task.bundles import blaming
+from headrace.worker.task.descriptors import Descriptors
+from headrace.worker.task.memory import GroupingSpec, Memory, Need, SideSpec, SideView
+from headrace.worker.task.outlets import Outlets, Push, Send
+from headrace.worker.task.stage import StageRun
+
+
+class Built:
+    """The parts of one shard in one superstep."""
+
+    def __init__(self, task: SuperstepTask, shard: int, take: Send) -> None:
+        self.descriptors = Descriptors(task.components, task.channels)
+        self.outlets = Outlets(task, shard, self.descriptors, take, self._reader)
+        self.stages: list[StageRun] = []  # in the order of the plan
+        self.readers: dict[int, tuple[StageRun, str]] = {}  # channel -> who reads it, and where
+        self.groupers: dict[int, Grouper] = {}  # channel -> where its elements are grouped
+        self.decoders: dict[int, Callable[[Any, bool], Any]] = {}  # channel -> of its elements
+        self.sides: dict[int, SideView] = {}  # channel -> its view
+
+    def _reader(self, channel: int) -> Push:
+        run, transform_id = self.readers[channel]
+        return partial(run.push, transform_id)
+
+    def each_grouper(self) -> list[Grouper]:
+        """Give every grouper once: several channels may fill one."""
+        return list({id(grouper): grouper for grouper in self.groupers.values()}.values())
+
+
+def build(
+    task: SuperstepTask, shard: int, memory: Memory, take: Send, *, bounded: bool
+) -> Built:
+    """Build the stages of a shard.
+
+    Args:
+        task: what to build.
+        shard: which part of it is here.
+        memory: keeps what must outlive a bundle.
+        take: takes super tuples of groupings on this very shard.
+        bounded: nothing can reach a stage later: those that get nothing here are left out.
+    """
+    built = Built(task, shard, take)
+    stages = task.superstep.stages
+    for side in {s.channel: s for stage in stages for s in stage.side_inputs}.values():
+        built.sides[side.channel] = _side(task, side, built.descriptors, memory)
+    numbers = dict(zip(stages, task.stage_numbers, strict=True))
+    # Readers before writers: a local writer must find the stage it hands over to.
+    for stage in reversed(stages):
+        if bounded and _starves(task, shard, stage):
+            continue
+        with blaming(stage):
+            run = StageRun(
+                stage, numbers[stage], built.descriptors.components, memory, built.outlets.writer,
+                task.settings.max_bundle_elements, bounded=bounded,
+            )
+            _bind_state(task, run, built.descriptors, memory, bounded=bounded)
+            built.stages.insert(0, run)
+            for port in stage.reads:
+                _bind_reader(task, built, memory, run, port.transform_id, port.channel)
+    return built
+
+
+def _starves(task: SuperstepTask, shard: int, stage: Stage) -> bool:
+    """Whether nothing can reach a stage here: all its inputs are impulses of other shards."""
+    return all(
+        isinstance(task.channels[port.channel].source, Impulse)
+        and port.channel % task.shards != shard
+        for port in stage.reads
+    )
+
+
+def _side(
+    task: SuperstepTask, side: SideInput, descriptors: Descriptors, memory: Memory
+) -> SideView:
+    # Several steps may read one channel, each with a mapping of its own: keep for all of them.
+    readers = [
+        (stage, s)
+        for stage in task.superstep.stages
+        for s in stage.side_inputs
+        if s.channel == side.channel
+    ]
+    multimap = common_urns.side_inputs.MULTIMAP.urn
+    lookbacks = [lookback_of(descriptors.mapping(stage, s)) for stage, s in readers]
+    known = [lookback for lookback in lookbacks if lookback is not None]
+    spec = SideSpec(
+        channel=side.channel,
+        windowed_coder=descriptors.coder(side.channel),
+        windowing=descriptors.side_windowing(*readers[0]),
+        multimap=any(s.access_pattern == multimap for _, s in readers),
+        lookback=max(known) if len(known) == len(lookbacks) else None,
+    )
+    return memory.side(spec, [(s.transform_id, s.tag) for _, s in readers])
+
+
+def _bind_state(
+    task: SuperstepTask, run: StageRun, descriptors: Descriptors, memory: Memory, *, bounded: bool
+) -> None:
+    """Let a stage know what it keeps for later, and until when."""
+    transforms = descriptors.transforms(run.stage)
+    lateness = 0
+    for transform_id in run.stateful:
+        windowing = descriptors.main_windowing(transforms[transform_id])
+        lateness = windowing.allowed_lateness.micros
+        memory.cells.register(
+            transform_id, run.number,
+            descriptors.main_coder(transforms[transform_id]).key_coder(),
+            windowing.windowfn.get_window_coder(), lateness,
+        )
+    kinds = {task.channels[port.channel].kind for port in run.stage.reads}
+    if run.stateful and kinds == {ChannelKind.KEYED} and not bounded:
+        run.late = Lateness(lateness)
+    if run.stage.side_inputs:
+        needs = [
+            Need(
+                index, side.channel, descriptors.mapping(run.stage, side),
+                descriptors.coder(side.channel).window_coder,
+            )
+            for index, side in enumerate(run.stage.side_inputs)
+        ]
+        main = descriptors.coder(run.stage.reads[0].channel)
+        run.pending = memory.pending(run.number, needs, main, bool(run.stateful))
+        run.lateness = max(
+            descriptors.main_windowing(transforms[s.transform_id]).allowed_lateness.micros
+            for s in run.stage.side_inputs
+        )
+
+
+def _bind_reader(
+    task: SuperstepTask, built: Built, memory: Memory, run: StageRun, transform_id: str, index: int
+) -> None:
+    built.readers[index] = (run, transform_id)
+    if not task.channels[index].groups:
+        built.decoders[index] = built.descriptors.coder(index).get_impl().decode_from_stream
+        return
+    # Several channels may lead to one grouping: they fill one table.
+    known = [
+        built.groupers[port.channel]
+        for port in run.stage.reads
+        if port.transform_id == transform_id and port.channel in built.groupers
+    ]
+    built.groupers[index] = known[0] if known else _grouper(task, built, memory, run, index)
+
+
+def _grouper(
+    task: SuperstepTask, built: Built, memory: Memory, run: StageRun, index: int
+) -> Grouper:
+    combine_fn = None
+    if task.channels[index].slices is not None or not run.bounded:  # else all values are kept
+        combine_fn = built.descriptors.combine_fn(run.stage, index)
+    return memory.grouper(
+        GroupingSpec(
+            stage=run.number,
+            windowed_coder=built.descriptors.coder(index),
+            windowing=built.descriptors.windowing(index),
+            memory_bytes=task.settings.group_memory_bytes,
+            compact=None if combine_fn is None else _compact(combine_fn),
+            slices=task.channels[index].slices,
+            combination=built.descriptors.combination(index, combine_fn),
+        )
+    )
+
+
+def _compact(combine_fn: Any) -> Compact:
+    merge, create = combine_fn.merge_accumulators, combine_fn.create_accumulator
+    return lambda found: [merge(found) if found else create()]

@@ -1,0 +1,201 @@
+"""Runs bundles of one stage in Beam's lifecycle order, and nothing else of it.
+
+Takes batches through `run`, gives them to the writers it was built with. Beam's BundleProcessor
+does the work; nothing passes through a transport. Knows no watermark: see `stage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners.worker import bundle_processor, statesampler
+from apache_beam.utils import proto_utils
+
+from headrace.plan.supersteps import Stage
+from headrace.worker.batched.batches import Meta
+from headrace.worker.batched.chains import augment
+from headrace.worker.batched.operations import Finalisers, ShardWrite, Shared, quick_sampling
+from headrace.worker.batched.route import Route
+from headrace.worker.exchange.writers import Writer
+from headrace.worker.task.memory import Cells, Timers
+
+#: Makes the writer of an output that goes to these channels.
+MakeWriter = Callable[[list[int]], Writer]
+#: Takes what a bundle has left for later: the transform and Beam's residual.
+Leave = Callable[[str, Any], None]
+
+
+@contextmanager
+def blaming(stage: Stage) -> Iterator[None]:
+    """Name the stage's steps in an exception that no single step could be blamed for."""
+    try:
+        yield
+    except Exception as error:
+        if "[while running" in str(error):
+            raise
+        read = [port.transform_id.removesuffix("/Read") for port in stage.reads]
+        names = [*stage.operators] or read
+        rest = len(names) - 3
+        augment(error, ", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else ""))
+
+
+class Bundles:
+    """The operations of one stage, from setup to teardown, bundle after bundle."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        components: Any,
+        cells: Cells,
+        timers: Timers,
+        make_writer: MakeWriter,
+        max_bundle_elements: int,
+        leave: Leave,
+    ) -> None:
+        self._stage = stage
+        descriptor = beam_fn_api_pb2.ProcessBundleDescriptor()
+        descriptor.CopyFrom(components)
+        descriptor.MergeFromString(stage.transforms)
+        with quick_sampling():
+            self._processor = bundle_processor.BundleProcessor(
+                frozenset(), descriptor, cells, None
+            )
+        self.ops: dict[str, Any] = self._processor.ops
+        self.transforms = self._processor.process_bundle_descriptor.transforms
+        self._sampler = self._processor.state_sampler
+        self._context: Any = None
+        self._limit = max_bundle_elements or None
+        self._in_bundle = 0
+        self._bundles = 0
+        self._leave = leave
+        self._kept_infos: list[Any] = []
+        self._finalisers: list[Callable[[], None]] = []
+        factory = bundle_processor.BeamTransformFactory(
+            frozenset(), descriptor, None, None, self._sampler, cells, None
+        )
+        self._writers: list[Writer] = []
+        for op in self.ops.values():
+            if isinstance(op, ShardWrite):
+                writer = make_writer(op.channels)
+                op.bind(writer)
+                self._writers.append(writer)
+        self._route = Route(descriptor, self.ops, factory.context)
+        Shared.forget()
+        self.stateful: list[str] = []  # the transforms that have state
+        self._bind_timers(descriptor, factory, timers)
+
+    def _bind_timers(self, descriptor: Any, factory: Any, timers: Timers) -> None:
+        for transform_id, proto in descriptor.transforms.items():
+            if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
+                continue
+            payload = proto_utils.parse_Bytes(
+                proto.spec.payload, beam_runner_api_pb2.ParDoPayload
+            )
+            if payload.state_specs:
+                self.stateful.append(transform_id)
+            for family, spec in payload.timer_family_specs.items():
+                coder = factory.get_coder(spec.timer_family_coder_id)
+                sink = timers.sink(transform_id, family, spec.time_domain, coder)
+                info = bundle_processor.TimerInfo(sink, sink)
+                self.ops[transform_id].add_timer_info(family, info)
+
+    @property
+    def limit(self) -> int | None:
+        """The most elements that a bundle may have; None: any number."""
+        return self._limit
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Make this stage the one that metrics, logs and finalisers of user code belong to."""
+        before = statesampler.get_current_tracker()
+        collector, Finalisers.collector = Finalisers.collector, self._finalisers
+        if not self._sampler.started:
+            self._sampler.start()
+        statesampler.set_current_tracker(self._sampler)
+        try:
+            with blaming(self._stage):
+                yield
+        finally:
+            statesampler.set_current_tracker(before)
+            Finalisers.collector = collector
+
+    def forget_epoch(self) -> None:
+        """Begin anew: what a bundle that failed left behind does not count."""
+        self._context = None
+        self._kept_infos = []
+        self._finalisers = []
+        if self._bundles:
+            self._processor.reset()
+
+    def run(self, transform_id: str, values: list[Any], meta: Meta) -> None:
+        """Process a batch."""
+        with self.active():
+            self.begin()
+            self._route.entries[transform_id](values, meta)
+            self._in_bundle += len(values)
+            if self._limit is not None and self._in_bundle >= self._limit:
+                self.end()
+
+    def begin(self) -> None:
+        """See that a bundle is open."""
+        if self._context is not None:
+            return
+        self._bundles += 1
+        self._context = bundle_processor.ExecutionContext(
+            instruction_id=f"{self._stage.stage_id}-{self._bundles}"
+        )
+        for op in reversed(self.ops.values()):
+            op.execution_context = self._context
+            op.start()
+        self._in_bundle = 0
+
+    def end(self) -> None:
+        """End the bundle that is open, if any."""
+        if self._context is None:
+            return
+        for transform_id, op in self.ops.items():
+            self._route.before_finish(transform_id)
+            op.finish()
+        self._forget_written_state()
+        if delayed := self._context.delayed_applications:
+            names = {id(op): transform_id for transform_id, op in self.ops.items()}
+            for op, residual in delayed:
+                self._leave(names[id(op)], residual)
+        self._context = None
+
+    def _forget_written_state(self) -> None:
+        """Drop Beam's copy of what a bundle wrote to state: the next would write it once more."""
+        for transform_id in self.stateful:
+            op = self.ops[transform_id]
+            self._kept_infos += op.user_monitoring_infos(transform_id).values()
+            op.reset()
+
+    def application(self, transform_id: str, residual: Any) -> Any:
+        """Give a residual in the form in which it can be kept."""
+        return self._processor.delayed_bundle_application(self.ops[transform_id], residual)
+
+    def flush(self) -> None:
+        """Let every writer send what it holds back."""
+        for writer in self._writers:
+            writer.flush()
+
+    def take_finalisers(self) -> list[Callable[[], None]]:
+        """Give the callbacks that user code registered in this epoch, and forget them."""
+        found, self._finalisers = self._finalisers, []
+        return found
+
+    def metrics(self) -> bytes:
+        """Give Beam's monitoring infos of everything the stage did in this epoch."""
+        self._sampler.stop_if_still_running()
+        infos = [*self._processor.monitoring_infos(), *self._kept_infos]
+        response = beam_fn_api_pb2.ProcessBundleResponse(monitoring_infos=infos)
+        return bytes(response.SerializeToString())
+
+    def teardown(self) -> None:
+        """Let every DoFn tear down."""
+        self._sampler.stop_if_still_running()
+        self._processor.shutdown()

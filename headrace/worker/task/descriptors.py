@@ -1,0 +1,106 @@
+"""Reads Beam's protos for a task: coders, windowings, window mappings, combiners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from apache_beam import pvalue
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.runners import pipeline_context
+from apache_beam.transforms import core
+
+from headrace.plan.supersteps import Channel, SideInput, Stage
+from headrace.worker.batched.combining import builtin_of, owns_resources
+from headrace.worker.grouping.slices import Combination
+from headrace.worker.grouping.value_bytes import ValueBytes
+
+_MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
+
+
+class Descriptors:
+    """The protos of a plan, as one task sees them."""
+
+    def __init__(self, components: bytes, channels: tuple[Channel, ...]) -> None:
+        self.components = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(components)
+        self._context = pipeline_context.PipelineContext(self.components)
+        self._channels = channels
+        self._transforms: dict[str, Any] = {}  # by stage: they may carry much data
+
+    def coder(self, channel: int) -> Any:
+        """Give the coder of a channel's windowed values."""
+        return self.coder_of(self._channels[channel].coder_id)
+
+    def coder_of(self, coder_id: str) -> Any:
+        """Give a coder by its id."""
+        return self._context.coders.get_by_id(coder_id)
+
+    def windowing(self, channel: int) -> Any:
+        """Give the windowing strategy of a channel's elements."""
+        return self._windowing_of(self._channels[channel].windowing_id)
+
+    def _windowing_of(self, strategy_id: str) -> Any:
+        return self._context.windowing_strategies.get_by_id(strategy_id)
+
+    def transforms(self, stage: Stage) -> Any:
+        """Give the transforms of a stage, by their ids."""
+        found = self._transforms.get(stage.stage_id)
+        if found is None:
+            whole = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms)
+            found = self._transforms[stage.stage_id] = whole.transforms
+        return found
+
+    # -- inputs of a ParDo
+
+    def main_windowing(self, proto: Any) -> Any:
+        """Give the windowing of a ParDo's main input."""
+        return self._windowing_of(self._main(proto).windowing_strategy_id)
+
+    def main_coder(self, proto: Any) -> Any:
+        """Give the coder of a ParDo's main input."""
+        return self._context.coders.get_by_id(self._main(proto).coder_id)
+
+    def _main(self, proto: Any) -> Any:
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+        (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
+        return self.components.pcollections[main]
+
+    def mapping(self, stage: Stage, side: SideInput) -> Callable[[Any], Any]:
+        """Give the function from a main window to the window of a side input."""
+        proto = self.transforms(stage)[side.transform_id]
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+        data = pvalue.SideInputData.from_runner_api(payload.side_inputs[side.tag], self._context)
+        found: Callable[[Any], Any] = data.window_mapping_fn
+        return found
+
+    def side_windowing(self, stage: Stage, side: SideInput) -> Any:
+        """Give the windowing of a side input."""
+        proto = self.transforms(stage)[side.transform_id]
+        pcoll = self.components.pcollections[proto.inputs[side.tag]]
+        return self._windowing_of(pcoll.windowing_strategy_id)
+
+    # -- what follows a grouping
+
+    def combine_fn(self, stage: Stage, channel: int) -> Any | None:
+        """Give what merges the values of a key, if all that follows the grouping is a combine."""
+        transforms = self.transforms(stage)
+        port = next(p for p in stage.reads if p.channel == channel)
+        (pcoll,) = transforms[port.transform_id].outputs.values()
+        readers = [t for t in transforms.values() if pcoll in t.inputs.values()]
+        if len(readers) != 1 or readers[0].spec.urn != _MERGE:
+            return None
+        payload = beam_runner_api_pb2.CombinePayload.FromString(readers[0].spec.payload)
+        combine_fn = core.CombineFn.from_runner_api(payload.combine_fn, self._context)
+        return None if owns_resources(combine_fn) else combine_fn  # else nobody has set it up here
+
+    def combination(self, channel: int, combine_fn: Any | None) -> Combination:
+        """Give how the values of slices become those of windows."""
+        if combine_fn is None:
+            return Combination()
+        values = ValueBytes(self.coder(channel).wrapped_value_coder.value_coder())
+        return Combination(
+            combine_fn.merge_accumulators,
+            builtin_of(combine_fn),
+            lambda found: values.decode(values.encode(found)),
+        )

@@ -1,0 +1,148 @@
+"""Makes the writers of a task: one per channel that a stage writes to.
+
+Takes the task and where rows go, gives writers; counts what leaves the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.supersteps import ChannelKind
+from headrace.worker.batched.batches import Meta
+from headrace.worker.exchange.column_writer import ColumnWriter
+from headrace.worker.exchange.file_writer import FileWriter
+from headrace.worker.exchange.group_writer import GroupWriter
+from headrace.worker.exchange.grouping_kind import grouping_of
+from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
+from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter, Writer
+from headrace.worker.protocol import SuperstepTask
+from headrace.worker.task.descriptors import Descriptors
+
+Send = Callable[[SuperTuple], None]
+#: Takes a batch into the stage that reads a local channel.
+Push = Callable[[list[Any], Meta], None]
+
+
+class Outlets:
+    """The writers of one task."""
+
+    def __init__(
+        self,
+        task: SuperstepTask,
+        shard: int,
+        descriptors: Descriptors,
+        take: Send,
+        reader: Callable[[int], Push],
+    ) -> None:
+        """Describe a task.
+
+        Args:
+            task: what is written.
+            shard: which part of it is here.
+            descriptors: for the coders.
+            take: takes a super tuple of a grouping on this very shard.
+            reader: gives what takes the elements of a local channel.
+        """
+        self._task = task
+        self._shard = shard
+        self._descriptors = descriptors
+        self._take = take
+        self._reader = reader
+        self._target: Send | None = None
+        self._folders: Mapping[int, str] = {}
+        self._counts: dict[int, int] = {}
+        self._files: dict[int, list[str]] = {}
+
+    def begin(self, target: Send, folders: Mapping[int, str]) -> None:
+        """Begin an epoch: rows go here; files of channels that leave the plan go to folders."""
+        self._target = target
+        self._folders = folders
+        self._counts, self._files = {}, {}
+
+    @property
+    def counts(self) -> Mapping[int, int]:
+        """Rows that left the plan, by output channel."""
+        return self._counts
+
+    @property
+    def files(self) -> Mapping[int, list[str]]:
+        """The files that hold them, by output channel; none where rows travel."""
+        return self._files
+
+    def send(self, row: SuperTuple) -> None:
+        """Hand a row to whoever takes the task's output."""
+        assert self._target is not None
+        if row.kind == PayloadKind.COLUMNS:
+            self._counts[row.channel] = self._counts.get(row.channel, 0) + row.elements
+        self._target(row)
+
+    def writer(self, channels: list[int]) -> Writer:
+        """Make the writer of an output that goes to these channels."""
+        writers = [self._channel(index) for index in channels]
+        return writers[0] if len(writers) == 1 else Fanout(writers)
+
+    def _channel(self, index: int) -> Writer:
+        channel = self._task.channels[index]
+        if channel.kind is ChannelKind.OUTPUT:
+            return self._columns(index)
+        if channel.groups:
+            return self._groups(index)
+        if channel.kind is ChannelKind.LOCAL:
+            return LocalWriter(self._reader(index))
+        return self._rows(index)
+
+    def _columns(self, index: int) -> Writer:
+        label = self._task.channels[index].label
+        schema = pa.ipc.read_schema(pa.py_buffer(dict(self._task.schemas)[index]))
+        size = self._task.settings.super_tuple_bytes
+        if index in self._task.direct:
+            return FileWriter(
+                index, label, schema, folder=partial(self._folder_of, index),
+                wrote=partial(self._wrote, index), shard=self._shard, super_tuple_bytes=size,
+            )
+        return ColumnWriter(
+            index, label, schema, self.send, shard=self._shard % self._task.shards,
+            super_tuple_bytes=size,
+        )
+
+    def _folder_of(self, index: int) -> str:
+        return self._folders[index]
+
+    def _wrote(self, index: int, name: str, rows: int) -> None:
+        self._counts[index] = self._counts.get(index, 0) + rows
+        self._files.setdefault(index, []).append(name)
+
+    def _groups(self, index: int) -> Writer:
+        channel = self._task.channels[index]
+        local = channel.kind is ChannelKind.LOCAL
+        return GroupWriter(
+            index,
+            self._descriptors.coder(index),
+            grouping_of(self._descriptors.windowing(index)),
+            self._take if local else self.send,
+            shards=self._task.shards,
+            super_tuple_bytes=self._task.settings.super_tuple_bytes,
+            fixed_shard=self._shard if local else None,
+            sliced=channel.slices is not None,
+        )
+
+    def _rows(self, index: int) -> Writer:
+        kind, shards = self._task.channels[index].kind, self._task.shards
+        coder = self._descriptors.coder(index)
+        side, keyed = kind is ChannelKind.BROADCAST, kind is ChannelKind.KEYED
+        return RowWriter(
+            index,
+            coder,
+            self.send,
+            shards=shards,
+            first_shard=self._shard,
+            super_tuple_bytes=self._task.settings.super_tuple_bytes,
+            rank=Rank.SIDE_INPUT if side else Rank.DATA,
+            shard_of=ShardOf(coder.wrapped_value_coder.key_coder(), shards) if keyed else None,
+            copy_to_all=side,
+        )
