@@ -57,7 +57,7 @@ def row(value: int, at: int | None = 0) -> dict[str, Any]:
 
 
 def least_mark(result: StreamResult) -> int:
-    return min(out.micros for _, out in result.watermarks().values()) // 1_000_000
+    return int(min(out.micros for _, out in result.watermarks().values())) // 1_000_000
 
 
 @spark

@@ -13,7 +13,7 @@ from headrace.engine import session as session_module
 from headrace.engine.session import OWN_SETTINGS, find_place, refuse_connect, settings_for, start
 from headrace.engine.spark_settings import Wish, given_before, read_conf
 from headrace.errors import OptionError, SessionError
-from headrace.runner import HeadraceOptions, SparkRunner, wish_of
+from headrace.runner import HeadraceOptions, SparkRunner, wish_of  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("master", [

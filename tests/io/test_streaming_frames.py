@@ -156,7 +156,7 @@ def test_sparks_own_streaming_frames_are_read_as_they_describe_themselves(
     read = ReadFromSpark(rate, ["value"], timestamp="timestamp")
     assert read.frame.isStreaming
     assert read.frame.dtypes == [("value", "bigint"), (f"{TIME_COLUMN}timestamp", "bigint")]
-    assert read.row_class._fields == ("value",)
+    assert read.row_class._fields == ("value",)  # type: ignore[attr-defined]
     files = spark.readStream.schema("`a.b` string, n int").json(str(tmp_path))
     with_dot = ReadFromSpark(files.withColumnRenamed("a.b", "ab"), timestamp="n", partition="n")
     assert with_dot.frame.dtypes == [

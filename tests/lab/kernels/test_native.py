@@ -14,7 +14,7 @@ from headrace.lab.workloads import kernels
 from headrace.lab.workloads.kernels import finance, network, twitter_cep
 from tests.lab.local_runs import native_rows, oracle_rows, streamed_rows
 
-SMALL = {
+SMALL: dict[str, dict[str, Any]] = {
     "network": {"servers": 4, "suspects": 5, "server_threshold": 3, "user_threshold": 12},
     "pagerank": {"vertices": 50, "window_ms": 2_000, "tolerance": 1e-3},
     "twitter_nlp": {},
