@@ -37,7 +37,7 @@ def blaming(stage: Stage) -> Iterator[None]:
     """Name the stage's steps in an exception that no single step could be blamed for."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 (raised again with the steps' names)
+    except Exception as error:
         if "[while running" in str(error):
             raise
         read = [port.transform_id.removesuffix("/Read") for port in stage.reads]
