@@ -18,8 +18,10 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 LOCK_PYTHON := 3.11
 # Each has a Spark of its own, which waits often: more than there are cores.
 TEST_PROCESSES := 3
+# What `make coverage` runs.
+TESTS := tests
 
-.PHONY: help setup demo test check lint types table examples docs bench bench-streaming bench-workloads soak chaos \
+.PHONY: help setup demo test check lint types table coverage examples docs bench bench-streaming bench-workloads soak chaos \
 	chaos-night verify beam-suites lock clean
 
 help: ## list the targets
@@ -55,6 +57,16 @@ types: $(STAMP) ## mypy alone
 
 table: $(STAMP) ## the import table of docs/architecture.md alone
 	$(BIN)/python -m pytest tests/architecture
+
+coverage: setup ## which lines and branches the tests without Spark leave out; TESTS=... for some
+	mkdir -p build/coverage
+	rm -f build/coverage/data*
+	$(BIN)/coverage run -m pytest $(TESTS) -m "not spark" -n $(TEST_PROCESSES) --dist loadfile || \
+	echo "Tests failed; what follows counts what they ran." >&2
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report
+	@echo "Line by line: build/coverage/html/index.html"
 
 examples: setup ## the code blocks of README and docs alone
 	$(BIN)/python -m pytest tests/docs

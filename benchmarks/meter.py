@@ -1,6 +1,7 @@
-"""Measures the processor time and memory of this process and its descendants, from /proc.
+"""Measures the processor time and memory of this process and its descendants.
 
-Where there is no /proc (macOS) the figures are None; nothing else changes.
+psutil knows the processes. The kernel's high-water mark of memory, which it does not tell, is read
+from /proc; where there is none (macOS) the peak is None, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -8,19 +9,20 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+import psutil
+
 PROC = Path("/proc")
 SAMPLE_SECONDS = 0.25
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process as /proc shows it."""
+    """One process."""
 
     pid: int
     parent: int
@@ -28,27 +30,26 @@ class Process:
     cpu_seconds: float  # its own and that of children it has waited for
 
 
-def read_stat(text: str) -> Process:
-    """Read a line of /proc/PID/stat. The command may hold spaces and brackets."""
-    head, _, tail = text.rpartition(")")
-    pid, _, command = head.partition(" (")
-    fields = tail.split()  # fields[0] is the third of the line: the state
-    ticks = sum(int(field) for field in fields[11:15])  # utime, stime, cutime, cstime
-    return Process(
-        pid=int(pid), parent=int(fields[1]), command=command,
-        cpu_seconds=ticks / _TICKS_PER_SECOND,
-    )
+def running() -> list[Process]:
+    """Give the processes of this machine that we may look at."""
+    found = []
+    for process in psutil.process_iter(["pid", "ppid", "name", "cpu_times"]):
+        told = process.info
+        if told["cpu_times"] is not None:
+            found.append(
+                Process(
+                    pid=told["pid"], parent=told["ppid"], command=told["name"] or "",
+                    cpu_seconds=sum(told["cpu_times"][:4]),  # user, system, and the children's
+                )
+            )
+    return found
 
 
-def tree(root: int, proc: Path = PROC) -> dict[int, Process]:
-    """Give a process and all its descendants; empty where there is no /proc."""
+def tree(root: int, processes: Iterable[Process] | None = None) -> dict[int, Process]:
+    """Give a process and all its descendants, by default of those that are running."""
     children: dict[int, list[Process]] = defaultdict(list)
     found: dict[int, Process] = {}
-    for path in proc.glob("[0-9]*/stat"):
-        try:
-            process = read_stat(path.read_text())
-        except (OSError, ValueError):
-            continue  # it has ended since the listing
+    for process in running() if processes is None else processes:
         children[process.parent].append(process)
         if process.pid == root:
             found[root] = process

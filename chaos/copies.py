@@ -141,7 +141,7 @@ def made(root: Path, seed: int) -> Bed:
     if answer is not Answer.RIGHT:
         msg = f"the copies to damage could not be made: {answer.value} {why}"
         raise RuntimeError(msg)
-    chain, rows = pickle.loads((root / "made").read_bytes())  # noqa: S301 (written above)
+    chain, rows = pickle.loads((root / "made").read_bytes())
     return Bed(root=root, chain=Chain.from_json(json.loads(chain)), rows=rows)
 
 

@@ -124,6 +124,6 @@ def _pause(longest: float) -> None:
     time.sleep(longest * random.random() ** 3)
 
 
-def no_lock(*unused: Any) -> None:
+def no_lock(*_unused: Any) -> None:
     """In place of `fcntl.flock`, on storage that has no locks."""
     raise OSError(errno.ENOLCK, "no locks available")

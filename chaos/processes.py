@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+import psutil
+
 ROOT = Path(__file__).resolve().parent.parent
 #: How Spark starts its daemon of Python workers; the workers are forked from it. The JVM's own
 #: command line has the module's name too, but not so.
@@ -247,34 +249,11 @@ def end(pids: Iterable[int], linger: float = LINGER_SECONDS) -> None:
 
 def _table() -> dict[int, tuple[int, str]]:
     """Give for each process its parent and its command; the dead that nobody buried are none."""
-    if not Path("/proc/self/stat").exists():
-        return _told_by_ps()
     found = {}
-    for name in os.listdir("/proc"):
-        if not name.isdecimal():
-            continue
-        try:
-            stat = Path(f"/proc/{name}/stat").read_bytes()
-            command = Path(f"/proc/{name}/cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        # The second field, the name in brackets, may hold anything.
-        state, parent = stat[stat.rindex(b")") + 2 :].split()[:2]
-        if state != b"Z":
-            found[int(name)] = (int(parent), command.replace(b"\0", b" ").decode(errors="replace"))
-    return found
-
-
-def _told_by_ps() -> dict[int, tuple[int, str]]:
-    """The same where there is no /proc; some ten times slower."""
-    told = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,stat=,args="], capture_output=True, text=True, check=True
-    )
-    found = {}
-    for line in told.stdout.splitlines():
-        pid, parent, state, *args = line.split(None, 3)
-        if not state.startswith("Z"):
-            found[int(pid)] = (int(parent), args[0] if args else "")
+    for process in psutil.process_iter(["pid", "ppid", "status", "cmdline"]):
+        told = process.info
+        if told["status"] != psutil.STATUS_ZOMBIE:
+            found[told["pid"]] = (told["ppid"], " ".join(told["cmdline"] or ()))
     return found
 
 

@@ -81,7 +81,9 @@ def bring_in(app: Any, name: str, source: list[str]) -> None:
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 
-def list_facts(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+def list_facts(  # Sphinx gives all of it, by position
+    _app: Any, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]
+) -> None:
     """Make a list of an operator's four facts, which would else run into one another."""
     inside = False
     for number, line in enumerate(lines):

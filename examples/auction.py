@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -70,21 +70,21 @@ class RunningTotal(beam.DoFn):
         yield category, self.total
 
 
-def with_seller(joined: tuple[int, dict[str, Iterable[object]]]) -> Iterator[tuple[str, int]]:
+def with_seller(joined: tuple[int, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, int]]:
     """The auctions of one seller, by the seller's name."""
     _, found = joined
     for person in found["person"]:
         for auction in found["auction"]:
-            yield person.name, auction.auction  # type: ignore[attr-defined]
+            yield person.name, auction.auction
 
 
-def sold(joined: tuple[int, dict[str, Iterable[object]]]) -> Iterator[tuple[str, int]]:
+def sold(joined: tuple[int, dict[str, Iterable[Any]]]) -> Iterator[tuple[str, int]]:
     """The price of an auction by its category, if the best bid met the reserve."""
     _, found = joined
     best = max(found["price"], default=0)
     for auction in found["auction"]:
-        if best >= auction.reserve:  # type: ignore[attr-defined]
-            yield auction.category, best  # type: ignore[attr-defined]
+        if best >= auction.reserve:
+            yield auction.category, best
 
 
 def build(pipeline: beam.Pipeline, events: int) -> dict[str, beam.PCollection]:

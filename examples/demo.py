@@ -31,8 +31,8 @@ from headrace.quiet import quietly  # noqa: E402
 
 with quietly():  # Beam tells of optional parts that are not installed
     import apache_beam as beam
-    import auction
-    import auction_stream as stream
+    import auction  # type: ignore[import-not-found]
+    import auction_stream as stream  # type: ignore[import-not-found]
     from apache_beam.metrics import Metrics, MetricsFilter
     from apache_beam.options.pipeline_options import PipelineOptions
 

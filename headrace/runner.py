@@ -84,7 +84,7 @@ class HeadraceRunner(PipelineRunner):  # type: ignore[misc]
         """
         self._interactive = True
 
-    def apply(self, transform: Any, input: Any, options: Any) -> Any:  # noqa: A002 (Beam's name)
+    def apply(self, transform: Any, input: Any, options: Any) -> Any:
         """Expand a transform; see to its number of files, and in a notebook that it ends."""
         refuse_java(transform)
         if self._interactive and isinstance(transform, ReadFromSpark):
@@ -232,7 +232,7 @@ class _UnpicklableFinder(PipelineVisitor):  # type: ignore[misc]
             return
         try:
             pickler.dumps(fn)
-        except Exception as reason:
+        except Exception as reason:  # noqa: BLE001 (a user's object may raise anything when it is pickled)
             msg = (
                 f"{transform_node.full_label}: its {type(fn).__name__} cannot be pickled and so "
                 f"not be sent to the workers: {reason}. Make what cannot be pickled (connections, "

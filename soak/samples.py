@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.meter import PROC, tree, workers
+import psutil
+
+from benchmarks.meter import tree, workers
 
 #: What `st_blocks` counts in, whatever the file system's own blocks are.
 _BLOCK_BYTES = 512
@@ -40,13 +42,12 @@ def allocated(folder: Path) -> int:
     return total
 
 
-def resident(pid: int, proc: Path = PROC) -> int:
+def resident(pid: int) -> int:
     """Give the resident memory of a process; 0 if it is gone."""
     try:
-        pages = (proc / str(pid) / "statm").read_text().split()[1]
-    except (OSError, IndexError):
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
         return 0
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def split_checkpoint(folder: Path) -> tuple[int, int]:

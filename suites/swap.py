@@ -121,7 +121,7 @@ def runs_on(
 
         self.runner.run_pipeline = counted
 
-    def no_download(*args: Any, **kwargs: Any) -> Any:
+    def no_download(*_args: Any, **_kwargs: Any) -> Any:
         msg = "not downloaded here"
         raise RuntimeError(msg)
 

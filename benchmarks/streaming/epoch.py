@@ -92,7 +92,7 @@ def headrace_epochs(bed: Bed, exchanges: int, epochs: int) -> tuple[list[Progres
 
 def native_epochs(bed: Bed, stateful: int, epochs: int) -> tuple[list[Progress], list[str]]:
     """Run epochs on Spark alone, without or with a windowed count."""
-    from pyspark.sql import functions as F  # noqa: N812 (as all of Spark's users write it)
+    from pyspark.sql import functions as F
 
     frame = source(bed.spark)
     if stateful:

@@ -42,7 +42,7 @@ class Count(StatefulProcessor):  # type: ignore[misc]
         self._handle = handle
         self._count = handle.getValueState("count", "count long")
 
-    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: ARG002 (Spark's form)
         fresh = sum(map(self._size, rows))
         found = self._count.get()
         if found is None:
@@ -51,7 +51,7 @@ class Count(StatefulProcessor):  # type: ignore[misc]
         self._count.update(((found[0] if found else 0) + fresh,))
         return iter(())
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803, E501
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: ARG002, E501 (Spark's form)
         (count,) = self._count.get()
         self._count.clear()
         yield self._row(int(key[0]), int(key[1]), int(count))

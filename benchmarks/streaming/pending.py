@@ -54,10 +54,10 @@ class _CountingImpl(StreamCoderImpl):  # type: ignore[misc]
     def __init__(self) -> None:
         self.decoded = 0
 
-    def encode_to_stream(self, value: int, out: Any, nested: bool) -> None:
+    def encode_to_stream(self, value: int, out: Any, nested: bool) -> None:  # noqa: ARG002 (Beam's form)
         out.write_var_int64(value)
 
-    def decode_from_stream(self, stream: Any, nested: bool) -> int:
+    def decode_from_stream(self, stream: Any, nested: bool) -> int:  # noqa: ARG002 (Beam's form)
         self.decoded += 1
         return int(stream.read_var_int64())
 

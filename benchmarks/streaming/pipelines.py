@@ -88,7 +88,7 @@ class CountUntilEnd(beam.DoFn):  # type: ignore[misc]
 
     def process(
         self,
-        pair: tuple[int, int],
+        _pair: tuple[int, int],
         window: Any = beam.DoFn.WindowParam,
         count: Any = beam.DoFn.StateParam(COUNT),  # noqa: B008 (Beam's way)
         end: Any = beam.DoFn.TimerParam(END),  # noqa: B008
@@ -116,7 +116,7 @@ class Remember(beam.DoFn):  # type: ignore[misc]
 
     def process(
         self,
-        pair: tuple[int, int],
+        _pair: tuple[int, int],
         count: Any = beam.DoFn.StateParam(COUNT),  # noqa: B008 (Beam's way)
     ) -> None:
         count.write((count.read() or 0) + 1)

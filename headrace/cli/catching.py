@@ -68,7 +68,7 @@ def _proto(pipeline: beam.Pipeline) -> Any:
 
 
 class _NoMetrics(MetricResults):  # type: ignore[misc]
-    def query(self, filter: Any = None) -> dict[str, list[Any]]:
+    def query(self, filter: Any = None) -> dict[str, list[Any]]:  # noqa: ARG002 (Beam's form)
         return {kind: [] for kind in (self.COUNTERS, self.DISTRIBUTIONS, self.GAUGES)}
 
 
@@ -78,7 +78,7 @@ class _NothingRan(PipelineResult):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(PipelineState.DONE)
 
-    def wait_until_finish(self, duration: int | None = None) -> str:
+    def wait_until_finish(self, duration: int | None = None) -> str:  # noqa: ARG002 (Beam's form)
         return str(PipelineState.DONE)
 
     def cancel(self) -> str:
@@ -93,7 +93,7 @@ def _catching(catch: Callable[[beam.Pipeline], None]) -> Iterator[None]:
     """Hand pipelines to `catch` instead of running them."""
     original = beam.Pipeline.run
 
-    def run_nothing(self: beam.Pipeline, *args: object, **kwargs: object) -> PipelineResult:
+    def run_nothing(self: beam.Pipeline, *_args: object, **_kwargs: object) -> PipelineResult:
         catch(self)
         return _NothingRan()
 

@@ -19,7 +19,7 @@ from headrace.quiet import quietly
 
 _FORMATS: dict[str, Callable[..., str]] = {
     "text": explain, "dot": dot, "svg": svg,
-    "json": lambda plan, regions: explain_json(plan),  # whole: who reads it is a program
+    "json": lambda plan, regions: explain_json(plan),  # noqa: ARG005 (whole: a program reads it)
 }
 
 _EXAMPLE = """\

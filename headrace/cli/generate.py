@@ -8,10 +8,8 @@ package says what its events are.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +18,8 @@ from headrace.errors import OptionError
 from headrace.lab.catalog import CATALOG
 from headrace.lab.data.files import Format, log
 from headrace.lab.parameters import Whole, parameters_of, read_settings
+from headrace.terminal.display import showing
+from headrace.terminal.view import View, duration
 
 #: Suite -> package with `SETTINGS`, a dataclass of settings, and `generator`, which takes one.
 #: In the others each workload has events of its own.
@@ -27,11 +27,6 @@ SUITES = {
     suite: f"headrace.lab.workloads.{suite}"
     for suite in ("nexmark", "yahoo", "hibench", "windowed")
 }
-#: Nothing is shown of what takes less than this.
-QUIET_SECONDS = 2.0
-#: Plain lines are at least this far apart.
-LINE_SECONDS = 5.0
-
 _EXAMPLES = """\
 examples:
   headrace generate nexmark --events 10M --format parquet --output events
@@ -78,9 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
     texts = {name: value for name in names if (value := getattr(known, name)) is not None}
     generator = found.generator(read_settings(found.settings, texts))
     start = time.monotonic()
-    with _showing(found.title, generator.events, known.progress) as progress:
+    written = Written(found.title, generator.events)
+    with showing(written.look, known.progress):
         target = log(
-            generator, known.output, Format(known.format), known.processes, progress=progress
+            generator, known.output, Format(known.format), known.processes, progress=written.told
         )
     seconds = time.monotonic() - start
     print(
@@ -88,6 +84,24 @@ def run(arguments: argparse.Namespace) -> int:
         f"after {seconds:.1f} s: {generator.events / seconds:,.0f} events/s"
     )
     return 0
+
+
+class Written:
+    """How many events are written by now."""
+
+    def __init__(self, title: str, total: int) -> None:
+        self._title = title
+        self._total = total
+        self._count = 0
+
+    def told(self, count: int) -> None:
+        """Take the number."""
+        self._count = count
+
+    def look(self, seconds: float) -> View:
+        """Say it, for a display."""
+        events = f"{self._count:,} of {self._total:,} events"
+        return View(title=f"headrace: {self._title}", parts=(events, duration(seconds)))
 
 
 def _find(suite: str, options: list[str]) -> tuple[Events, list[str]]:
@@ -152,57 +166,3 @@ def _positive(text: str) -> int:
 def _bytes_of(target: Path) -> int:
     paths = target.iterdir() if target.is_dir() else [target]
     return sum(path.stat().st_size for path in paths)
-
-
-# --- progress
-
-
-@contextmanager
-def _showing(title: str, total: int, style: str) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how many events are written, and shows it."""
-    if style == "auto":
-        style = "rich" if sys.stderr.isatty() else "plain"
-    if style == "rich":
-        with _bar(title, total) as show:
-            yield show
-    else:
-        yield _lines(title, total) if style == "plain" else lambda written: None
-
-
-@contextmanager
-def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TextColumn("events"), TimeElapsedColumn(),
-    )
-    progress, start = Progress(*columns, console=Console(stderr=True)), time.monotonic()
-    bar = progress.add_task(title, total=total)
-
-    def show(written: int) -> None:
-        progress.update(bar, completed=written)
-        if time.monotonic() - start > QUIET_SECONDS:
-            progress.start()
-
-    try:
-        yield show
-    finally:
-        progress.stop()
-
-
-def _lines(title: str, total: int) -> Callable[[int], None]:
-    start = last = time.monotonic()
-
-    def show(written: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - start > QUIET_SECONDS and (last == start or now - last > LINE_SECONDS):
-            last = now
-            print(
-                f"headrace: {title}: {written:,} of {total:,} events, {now - start:.0f} s",
-                file=sys.stderr,
-            )
-
-    return show

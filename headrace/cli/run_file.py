@@ -39,7 +39,7 @@ def run_file(script: Path, arguments: list[str]) -> int:
                 raise
             show(sys.exc_info()[1], script, only_message=True)
             return 1
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (the user's program may raise anything)
             show(error, script)
             return 1
     if not results:

@@ -195,7 +195,7 @@ def _kinds(
         yield str(stage), kind, f"{rows[key]:,}", f"{held[key]:,}", _step(description, stage)
 
 
-def _all(name: bytes) -> bool:
+def _all(_name: bytes) -> bool:
     return True
 
 

@@ -94,7 +94,7 @@ def _unpickled_traits(payload: beam_pb.ParDoPayload) -> Traits:
     try:
         info = DoFnInfo.from_runner_api(payload.do_fn, None)
         dofn = pickler.loads(info.serialized_dofn_data())[0]
-    except Exception as e:  # whatever a user's class does when it is unpickled
+    except Exception as e:  # noqa: BLE001 (whatever a user's class does when it is unpickled)
         reason = f"its DoFn cannot be unpickled here ({type(e).__name__})"
         return Traits(
             state_reason=reason,
@@ -110,7 +110,7 @@ def _combine(node: Node) -> Traits:
     payload = beam_pb.CombinePayload.FromString(node.transform.spec.payload)
     try:
         fn = CombineFn.from_runner_api(payload.combine_fn, None)
-    except Exception as e:  # whatever a user's class does when it is unpickled
+    except Exception as e:  # noqa: BLE001 (whatever a user's class does when it is unpickled)
         reason = f"its CombineFn cannot be unpickled here ({type(e).__name__})"
         return replace(traits, determinism=Determinism.UNKNOWN, determinism_reason=reason)
     writes, rolls = _combine_effects(fn)

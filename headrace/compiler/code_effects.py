@@ -146,7 +146,7 @@ def _call_object(
         found.doubts.append(f"calls {spelling}{where}, which may do anything")
         return True
     if isinstance(target, type):
-        _construct(found, target, spelling, line=line, budget=budget, depth=depth)
+        _construct(found, target, spelling, budget=budget, depth=depth)
         return False
     held = getattr(target, "__self__", None)
     if isinstance(target, BuiltinFunctionType) and not isinstance(held, ModuleType | type(None)):
@@ -174,7 +174,7 @@ def _call_object(
 
 
 def _construct(
-    found: Effects, cls: type, spelling: str, *, line: int, budget: _Budget, depth: int
+    found: Effects, cls: type, spelling: str, *, budget: _Budget, depth: int
 ) -> None:
     """Making an object: what its `__init__` writes into itself is fresh, anything else counts."""
     module = module_of(cls)

@@ -67,7 +67,7 @@ def schedule(stages: list[Any], context: Any, *, at_home: Mapping[OperatorId, st
     """Assign depths, make channels, freeze."""
     nodes = [_node(s) for s in stages]
     home_buffers = {_group_buffer(name, context) for name in at_home}
-    need = {n.name: _needs(n, context, home_buffers) for n in nodes}
+    need = {n.name: _needs(n, home_buffers) for n in nodes}
     _assign_depths(nodes, need)
     return _Joiner(nodes, need, context, at_home).join()
 
@@ -99,7 +99,7 @@ def _group_buffer(transform_name: str, context: Any) -> str:
     return str(translations.create_buffer_id(transform_name, kind=GROUP_BUFFER).decode())
 
 
-def _needs(node: _Node, context: Any, home: set[str]) -> dict[str, tuple[ChannelKind, str]]:
+def _needs(node: _Node, home: set[str]) -> dict[str, tuple[ChannelKind, str]]:
     """For each buffer the stage reads: the exchange it needs and why (LOCAL: none by itself)."""
     needs: dict[str, tuple[ChannelKind, str]] = {}
     by_name = {t.unique_name: t for t in node.beam_stage.transforms}

@@ -307,7 +307,7 @@ class EpochRunner:
             return
         try:
             self.facts.host.end_stages(self.facts.name, self.held.confirmed)
-        except Exception as error:  # the session may be gone, and nobody is promised a callback
+        except Exception as error:  # noqa: BLE001 (the session may be gone, and nobody is promised a callback)
             level = logging.WARNING if self.held.callbacks else logging.DEBUG
             _LOG.log(level, "callbacks of committed epochs have not been run: %s", error)
 

@@ -138,7 +138,7 @@ class Ear:
         elif not self._ended:
             try:
                 replay(message["log"])
-            except Exception as error:  # a warning that the user has made an error, or a handler
+            except Exception as error:  # noqa: BLE001 (a warning that the user has made an error, or a handler)
                 _LOG.debug("a record of a worker could not be logged: %s", error)
 
 

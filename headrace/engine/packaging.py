@@ -22,6 +22,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name as normal
+
 from headrace.engine.archives import ship, wheel_files, workshop, write_zip
 from headrace.engine.probe import check_executors, is_local
 from headrace.errors import PackagingError
@@ -38,10 +41,7 @@ PIP_LINES = 12
 #: would bring deleted modules back.
 NOT_SOURCE = ("build", "dist", ".venv", "venv", ".tox", "*.egg-info", "__pycache__")
 
-_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?:\[([^\]]*)\])?(.*)", re.S)
 _INCLUDE = re.compile(r"\s*(-r|--requirement|-c|--constraint)[\s=]+(\S+)")
-_PIN = re.compile(r"===?\s*([^\s,;*]+)\s*(?:[;#].*)?$")
-_EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,22 +220,28 @@ def thin_requirements(path: Path, present: Mapping[str, str]) -> list[str]:
         if bare.startswith("--") or (bare.startswith("-") and not bare.startswith("-e")):
             kept.append(bare)
             continue
-        named = _NAME.match(bare)
-        name = normal(named.group(1)) if named and not re.search(r"://|[/\\]", bare) else ""
-        if name in present:
-            _compare(bare, name, present[name])
+        need = _parsed(bare)
+        if need is not None and need.url is None and normal(need.name) in present:
+            _compare(bare, need, present[normal(need.name)])
             continue
         kept.append(bare)
         asks = True
     return kept if asks else []
 
 
-def _compare(line: str, name: str, version: str) -> None:
-    pin = _PIN.search(line.split("--hash")[0].strip())
-    if pin and pin.group(1) != version:
+def _parsed(line: str) -> Requirement | None:
+    """Read a line of a requirements file; None: it is a path, or an option of pip's."""
+    try:
+        return Requirement(line.split(" --")[0])  # such as --hash=...
+    except InvalidRequirement:
+        return None
+
+
+def _compare(line: str, need: Requirement, version: str) -> None:
+    if not need.specifier.contains(version, prereleases=True):
         _LOG.warning(
             "%s is asked for, but %s %s is installed where the pipeline runs and is used",
-            line, name, version,
+            line, normal(need.name), version,
         )
 
 
@@ -244,30 +250,21 @@ def requirements_of(
 ) -> Iterator[str]:
     """Give what a wheel requires and the executors lack, as arguments for pip.
 
-    Markers are left for pip to judge. Those on extras are decided here, because pip no longer
-    knows who asked for an extra.
+    Markers are judged here, as pip no longer knows who asked for an extra.
     """
     with zipfile.ZipFile(wheel) as archive:
         info = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         facts = HeaderParser().parsestr(archive.read(info).decode())
     extras = {e for need in asked for e in _extras_of(need, normal(facts["Name"]))}
     for line in facts.get_all("Requires-Dist") or ():
-        named = _NAME.match(line)
-        if named is None or normal(named.group(1)) in present:
+        need = Requirement(line)
+        if normal(need.name) in present:
             continue
-        conditions = {normal(extra) for extra in _EXTRA.findall(line)}
-        if conditions and not conditions & extras:
-            continue
-        yield _EXTRA.sub("python_version > '0'", line)
+        marker, need.marker = need.marker, None
+        if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            yield str(need)
 
 
-def _extras_of(need: str, name: str) -> list[str]:
-    named = _NAME.match(need)
-    if named is None or normal(named.group(1)) != name or not named.group(2):
-        return []
-    return [normal(extra) for extra in named.group(2).split(",") if extra.strip()]
-
-
-def normal(name: str) -> str:
-    """Give the one spelling of a distribution's name."""
-    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+def _extras_of(line: str, name: str) -> set[str]:
+    need = _parsed(line)
+    return need.extras if need is not None and normal(need.name) == name else set()

@@ -130,7 +130,7 @@ class Queries:
             try:
                 if not query.awaitTermination(STOP_SECONDS):
                     _LOG.warning("the query of %s has not ended after %s s", name, STOP_SECONDS)
-            except Exception as error:  # `failure` gives it to whoever asks how the run ended
+            except Exception as error:  # noqa: BLE001 (`failure` gives it to whoever asks how the run ended)
                 if ENDING not in str(error):
                     _LOG.debug("the query of %s ended with %s", name, error)
 
@@ -140,5 +140,5 @@ class Queries:
             try:
                 if query.isActive:
                     query.stop()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 (the same)
                 _LOG.debug("a query could not be stopped: %s", error)

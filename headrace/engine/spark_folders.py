@@ -62,7 +62,7 @@ def _settings(session: Any) -> Any:
 def _knows(session: Any, scheme: str) -> bool:
     try:
         _hadoop(session).fs.FileSystem.getFileSystemClass(scheme, _settings(session))
-    except Exception:  # Java's, for a scheme without a file system
+    except Exception:  # noqa: BLE001 (Java's, for a scheme without a file system)
         return False
     return True
 

@@ -55,7 +55,7 @@ class SparkRows:
         """Let the rows go."""
         try:
             self._rows.unpersist()
-        except Exception as error:  # the session may have been stopped, and its rows with it
+        except Exception as error:  # noqa: BLE001 (the session may have been stopped, and its rows with it)
             _LOG.debug("the rows of a run could not be unpersisted: %s", error)
 
 
@@ -158,7 +158,7 @@ class SparkHost:
         try:
             if self._homes is not None:
                 self._homes.unpersist()
-        except Exception as error:  # the session may be gone
+        except Exception as error:  # noqa: BLE001 (the session may be gone)
             _LOG.debug("the homes of the shards could not be forgotten: %s", error)
 
     def _name_jobs(self, title: str) -> None:

@@ -267,7 +267,7 @@ class Stream:
                     self._check_same(name)
                     return  # it counts already: the crash came between our commit and Spark's
                 self._epoch(Intake(frame=batch, source=name, batch=batch_id))
-            except BaseException as failure:
+            except BaseException as failure:  # noqa: BLE001 (told to the loop, which raises it)
                 self._failure = failure
                 self._wake.set()
                 # The run raises it; Spark, which would log it, need only know that it shall stop.

@@ -24,7 +24,7 @@ class _Hand(Sink):
         super().__init__("value binary")
         self._fn, self._coder = fn, coder
 
-    def deliver(self, frame: Any, lease: Lease) -> None:
+    def deliver(self, frame: Any, lease: Lease) -> None:  # noqa: ARG002 (every sink is given it)
         """Take the elements, all at once: the user asked for a list."""
         for row in frame.collect():
             self._fn.process(self._coder.decode(bytes(row[0])))

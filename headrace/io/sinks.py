@@ -156,7 +156,7 @@ class WriteToSpark(Sink):
         *,
         table: str | None = None,
         function: Callable[..., None] | None = None,
-        format: str | None = None,  # noqa: A002 (Spark's word for it)
+        format: str | None = None,
         mode: str = "error",
         schema: StructType | str | None = None,
         partition_by: Sequence[str] = (),
@@ -190,7 +190,7 @@ class WriteToSpark(Sink):
         """The path of the folders of a streaming pipeline's epochs; None if there are none."""
         return None if self._folders is None else self._folders.path
 
-    def deliver(self, frame: Any, lease: Lease) -> None:
+    def deliver(self, frame: Any, lease: Lease) -> None:  # noqa: ARG002 (every sink is given it)
         """Write the DataFrame."""
         if self._function is not None:
             _call(self._function, frame, ONCE)
@@ -390,7 +390,7 @@ class ToDataFrame(Sink):
         )
         raise UnsupportedTransformError(msg)
 
-    def deliver_epoch(self, frame: Any, delivery: Delivery) -> None:
+    def deliver_epoch(self, frame: Any, delivery: Delivery) -> None:  # noqa: ARG002 (every sink is given it)
         """Refuse, as `check_epochs` does."""
         self.check_epochs(self.label)
 
@@ -413,5 +413,5 @@ def to_dataframe(
         again += 1
         name = f"{base} {again}"
     handle = DataFrameHandle(name)
-    pcoll | name >> ToDataFrame(handle, schema)  # noqa: B018 (applying it is the effect)
+    pcoll | name >> ToDataFrame(handle, schema)
     return handle

@@ -5,6 +5,7 @@ A memory of rows by the name of their file. Knows nothing of what the rows mean.
 
 from __future__ import annotations
 
+from headrace.state.byte_cache import ByteCache
 from headrace.state.changelog import Rows
 from headrace.state.files import Files
 
@@ -20,34 +21,19 @@ class Kept:
     """
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit = limit_bytes
-        self._held = 0
-        self._rows: dict[tuple[str, str], tuple[Rows, int]] = {}
+        self._rows = ByteCache[tuple[str, str], Rows](limit_bytes)
 
     def put(self, files: Files, name: str, rows: Rows, raw_bytes: int) -> None:
-        """Keep a file's rows; the oldest make room."""
-        self.drop(files, name)
-        if raw_bytes > self._limit:
-            return
-        self._rows[files.place, name] = (rows, raw_bytes)
-        self._held += raw_bytes
-        while self._held > self._limit:
-            place, oldest = next(iter(self._rows))
-            self._held -= self._rows.pop((place, oldest))[1]
+        """Keep a file's rows; others make room."""
+        self._rows.put((files.place, name), rows, raw_bytes)
 
     def get(self, files: Files, name: str) -> Rows | None:
         """Give a file's rows, if they are still here."""
-        found = self._rows.get((files.place, name))
-        return None if found is None else found[0]
-
-    def drop(self, files: Files, name: str) -> None:
-        """Forget a file."""
-        self._held -= self._rows.pop((files.place, name), ((), 0))[1]
+        return self._rows.get((files.place, name))
 
     def clear(self) -> None:
         """Forget everything."""
         self._rows.clear()
-        self._held = 0
 
 
 #: The memory of this process.

@@ -64,6 +64,8 @@ def started(pid: int) -> str | None:
         return None
     except OSError:
         pass  # another user's
+    # The kernel's own count, as it stands: psutil adds the time of boot to it, which moves with the
+    # wall clock, and a process that lives must never look like another one.
     told = _read(f"/proc/{pid}/stat")
     # The name, in brackets, may hold anything; the start is the twentieth field behind it.
     fields = told.rpartition(")")[2].split()

@@ -207,10 +207,10 @@ class _Closed(dict[bytes, bytes]):
     def __setitem__(self, name: bytes, value: bytes) -> NoReturn:
         raise StateError(_OVER)
 
-    def get(self, name: bytes, default: Any = None) -> NoReturn:
+    def get(self, _name: bytes, _default: Any = None) -> NoReturn:
         raise StateError(_OVER)
 
-    def pop(self, name: bytes, default: Any = None) -> NoReturn:
+    def pop(self, _name: bytes, _default: Any = None) -> NoReturn:
         raise StateError(_OVER)
 
     def __len__(self) -> NoReturn:

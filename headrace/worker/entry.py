@@ -271,7 +271,7 @@ def _work_epoch(
         # Taken out while it works: what fails in the middle of an epoch is not used again.
         kept = _KEPT.pop(name, None)
         if kept is None:
-            task: SuperstepTask = pickle.loads(blob)  # noqa: S301 (the driver's own, by Spark)
+            task: SuperstepTask = pickle.loads(blob)
             _settle(task.settings)
             load_main_session(task.settings.main_session, task.settings.pickle_library)
             kept = ShardRun.streaming(task, shard)

@@ -53,7 +53,7 @@ def nothing() -> None:
 def pairs(p: Any, inbox: Inbox, value_type: type = int) -> Any:
     read = p | "Read" >> ReadFromSpark(inbox.frame(EVENTS))
     return read | "Pair" >> beam.Map(lambda r: (r.key, r.value)).with_output_types(
-        tuple[str, value_type]
+        tuple[str, value_type]  # type: ignore[valid-type]
     )
 
 

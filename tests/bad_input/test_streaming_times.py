@@ -57,7 +57,7 @@ def row(value: int, at: int | None = 0) -> dict[str, Any]:
 
 
 def least_mark(result: StreamResult) -> int:
-    return min(out.micros for _, out in result.watermarks().values()) // 1_000_000
+    return int(min(out.micros for _, out in result.watermarks().values())) // 1_000_000
 
 
 @spark
@@ -196,9 +196,9 @@ def test_a_time_that_user_code_makes_up_fails_as_on_beams_own_runner(
             lambda x: window.TimestampedValue(x, given)
         )
 
-    with pytest.raises(Exception, match=said) as ours:  # noqa: B017, PT011 (of whatever class)
+    with pytest.raises(Exception, match=said) as ours:
         on_headrace(build)
-    with pytest.raises(Exception, match=said) as beams:  # noqa: B017, PT011
+    with pytest.raises(Exception, match=said) as beams:
         on_beam(build)
     assert type(beams.value).__name__ == kind
     assert f"{kind}: " in str(ours.value)

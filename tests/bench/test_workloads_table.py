@@ -78,10 +78,10 @@ def test_an_answer_that_nobody_knows_beforehand_is_called_unbroken_and_keeps_its
         return Report(outcome=outcome, row_count=rows, verdict=judge(expected, expected))
 
     place = {"system": "spark", "asked": 9, "mode": "streaming"}
-    unknown = runs._cell(place, report(5, []))  # noqa: SLF001
+    unknown = runs._cell(place, report(5, []))
     assert (unknown.verdict, unknown.rate) == ("unbroken", 3.0)
-    assert runs._cell(place, report(0, [])).verdict == "right"  # noqa: SLF001
-    assert runs._cell(place, report(1, [(1,)])).verdict == "right"  # noqa: SLF001
+    assert runs._cell(place, report(0, [])).verdict == "right"
+    assert runs._cell(place, report(1, [(1,)])).verdict == "right"
     text = page([Line(workload=STATEFUL, cells=(unknown,))], "head", ["spark"])
     assert "| unbroken, 3/s |" in text
     assert "* nexmark q5, spark: its rows break no rule" in text
@@ -141,7 +141,7 @@ def test_the_start_of_a_run_is_not_taken_for_the_cost_of_its_events() -> None:
         return Report(outcome=outcome, row_count=1, verdict=None)
 
     # After 20 K events, 5.4 s, the other sizes seem to take 27 s, 135 s and 270 s.
-    assert runs._climb(run, 1_000_000, 60).outcome.events == 1_000_000  # noqa: SLF001
+    assert runs._climb(run, 1_000_000, 60).outcome.events == 1_000_000
     assert ran == [20_000, 100_000, 1_000_000]
 
 

@@ -119,7 +119,7 @@ def test_slow_files_stay_slow_when_they_are_sent_to_a_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(inside.time, "sleep", slept.append)
+    monkeypatch.setattr(inside.time, "sleep", slept.append)  # type: ignore[attr-defined]
     make, arguments = slow_files(str(tmp_path), 0.5).__reduce__()
     make(*arguments).write("a/b", b"c")
     assert Files(str(tmp_path)).read("a/b") == b"c"

@@ -34,7 +34,8 @@ class FakeDriver:
 
     def __init__(self, home: Home, *, crash: str, **told: Any) -> None:
         self.started, self.said, self.log = time.time(), "", told["log"]
-        self.told, self.crash, self.ended = told, crash, None
+        self.told, self.crash = told, crash
+        self.ended: int | None = None
         self._home, self._go_on = home, threading.Event()
         self._go_on.set()
         FakeDriver.made.append(self)

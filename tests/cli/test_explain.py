@@ -51,7 +51,7 @@ def explained(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return capsys.readouterr().out
 
 
-def test_the_auction_example_is_explained_as_recorded(capsys) -> None:
+def test_the_auction_example_is_explained_as_recorded(capsys: pytest.CaptureFixture[str]) -> None:
     """The record was read line by line against the example when it was made."""
     text, _, operators = explained(capsys, AUCTION, "--regions").partition("\noperators:")
     assert stable(text) == (HERE / "auction.txt").read_text()
@@ -86,20 +86,28 @@ def test_processes_with_other_hash_seeds_print_the_same() -> None:
     assert len(printed) == 1
 
 
-def test_every_pipeline_of_a_script_is_explained_in_order(capsys, script) -> None:
+def test_every_pipeline_of_a_script_is_explained_in_order(
+    capsys: pytest.CaptureFixture[str], script: str
+) -> None:
     text = explained(capsys, script, "--", 2)
     assert re.findall(r"^plan (\S+):", text, flags=re.MULTILINE) == ["steps#1", "steps#2"]
 
 
-def test_the_script_goes_on_after_its_pipeline_was_caught(capsys, script) -> None:
+def test_the_script_goes_on_after_its_pipeline_was_caught(
+    capsys: pytest.CaptureFixture[str], script: str
+) -> None:
     assert "metrics []" in explained(capsys, script, "--", 1)
 
 
-def test_classes_of_the_script_can_be_pickled_and_read(capsys, script) -> None:
+def test_classes_of_the_script_can_be_pickled_and_read(
+    capsys: pytest.CaptureFixture[str], script: str
+) -> None:
     assert "Step\n    state       none" in explained(capsys, script, "--regions", "--", 1)
 
 
-def test_without_being_asked_nothing_is_called_bound_to_one_shard(capsys, tmp_path) -> None:
+def test_without_being_asked_nothing_is_called_bound_to_one_shard(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     """Map(json.dumps) runs on all shards: only an order that Beam does not promise would not."""
     path = tmp_path / "lines.py"
     path.write_text(
@@ -116,21 +124,27 @@ def test_without_being_asked_nothing_is_called_bound_to_one_shard(capsys, tmp_pa
     assert "(without that order every step runs on all 4 shards)" in asked
 
 
-def test_shards_are_taken_from_the_command_line(capsys, script) -> None:
+def test_shards_are_taken_from_the_command_line(
+    capsys: pytest.CaptureFixture[str], script: str
+) -> None:
     assert "plan steps: 7 shards" in explained(capsys, script, "--shards", 7, "--", 1)
 
 
-def test_a_script_without_a_pipeline_is_told_so(capsys, script) -> None:
+def test_a_script_without_a_pipeline_is_told_so(
+    capsys: pytest.CaptureFixture[str], script: str
+) -> None:
     assert main(["explain", str(script), "--", "0"]) == 1
     assert "runs no pipeline" in capsys.readouterr().err
 
 
-def test_a_missing_script_is_named(capsys, tmp_path) -> None:
+def test_a_missing_script_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["explain", str(tmp_path / "nowhere.py")]) == 2
     assert "nowhere.py" in capsys.readouterr().err
 
 
-def test_what_cannot_run_is_refused_by_name(capsys, tmp_path) -> None:
+def test_what_cannot_run_is_refused_by_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "stream.py"
     path.write_text(
         "import apache_beam as beam\n"
@@ -142,7 +156,9 @@ def test_what_cannot_run_is_refused_by_name(capsys, tmp_path) -> None:
     assert "TestStream (beam:transform:teststream:v1)" in capsys.readouterr().err
 
 
-def test_an_unbounded_collection_makes_the_plan_a_streaming_one(capsys, tmp_path) -> None:
+def test_an_unbounded_collection_makes_the_plan_a_streaming_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "stream.py"
     path.write_text(
         "import apache_beam as beam\n"
@@ -153,13 +169,13 @@ def test_an_unbounded_collection_makes_the_plan_a_streaming_one(capsys, tmp_path
     assert explained(capsys, path).startswith("plan stream: 4 shards, 1 supersteps, streaming\n")
 
 
-def test_pipelines_run_again_after_explain(capsys, script) -> None:
+def test_pipelines_run_again_after_explain(capsys: pytest.CaptureFixture[str], script: str) -> None:
     original = beam.Pipeline.run
     explained(capsys, script, "--", 1)
     assert beam.Pipeline.run is original
 
 
-def test_json_can_be_read_by_a_program(capsys) -> None:
+def test_json_can_be_read_by_a_program(capsys: pytest.CaptureFixture[str]) -> None:
     plan = json.loads(explained(capsys, AUCTION, "--format", "json"))
     (history,) = [c for c in plan["channels"] if c["groups"] and c["kind"] == "local"]
     assert history["label"] == "History"
@@ -169,7 +185,9 @@ def test_json_can_be_read_by_a_program(capsys) -> None:
     assert ["RunningTotal"] in refused
 
 
-def test_svg_is_well_formed_and_shows_every_stage(tmp_path, capsys) -> None:
+def test_svg_is_well_formed_and_shows_every_stage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = tmp_path / "auction.svg"
     assert explained(capsys, AUCTION, "--format", "svg", "-o", target) == ""
     root = ElementTree.parse(target).getroot()
@@ -181,7 +199,7 @@ def test_svg_is_well_formed_and_shows_every_stage(tmp_path, capsys) -> None:
     assert "RunningTotal" in texts
 
 
-def test_svg_boxes_do_not_overlap(capsys) -> None:
+def test_svg_boxes_do_not_overlap(capsys: pytest.CaptureFixture[str]) -> None:
     root = ElementTree.fromstring(explained(capsys, AUCTION, "--format", "svg"))
     boxes = [
         tuple(float(r.attrib[a]) for a in ("x", "y", "width", "height"))
@@ -194,21 +212,21 @@ def test_svg_boxes_do_not_overlap(capsys) -> None:
             assert x + w <= x2 or x2 + w2 <= x or y + h <= y2 or y2 + h2 <= y
 
 
-def test_dot_names_stages_and_exchanges(capsys) -> None:
+def test_dot_names_stages_and_exchanges(capsys: pytest.CaptureFixture[str]) -> None:
     text = explained(capsys, AUCTION, "--format", "dot")
     assert text.startswith('digraph "auction" {') and text.endswith("}\n")
     assert re.search(r'"2\.1" -> "2\.2" \[label="groups in place: History"\]', text)
     assert text.count("{") == text.count("}")
 
 
-def test_help_teaches_by_an_example(capsys) -> None:
+def test_help_teaches_by_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["explain", "--help"])
     assert stopped.value.code == 0
     assert "headrace explain examples/auction.py" in capsys.readouterr().out
 
 
-def test_explain_starts_no_spark(script) -> None:
+def test_explain_starts_no_spark(script: str) -> None:
     code = (
         "import sys; from headrace.cli.main import main\n"
         f"main(['explain', {str(script)!r}, '--', '1'])\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,6 +14,8 @@ from headrace.cli import generate
 from headrace.cli.main import main
 from headrace.lab.parameters import parameters_of
 from headrace.lab.workloads.nexmark.settings import NexmarkSettings
+from headrace.terminal.display import Look
+from headrace.terminal.view import line
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
@@ -122,18 +126,23 @@ def test_existing_output_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("style", ["plain", "rich"])
-def test_long_work_shows_how_far_it_is(
-    style: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_how_far_it_is_goes_to_the_display_in_the_style_asked_for(
+    style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generate, "QUIET_SECONDS", 0.0)
+    told: list[tuple[Look, str]] = []
+
+    @contextmanager
+    def remembered(look: Look, style: str) -> Iterator[None]:
+        told.append((look, style))
+        yield
+
+    monkeypatch.setattr(generate, "showing", remembered)
     target = str(tmp_path / "events")
     options = ["nexmark", "--events", "2000", "--output", target, "--progress", style]
     assert main(["generate", *options]) == 0
-    shown = capsys.readouterr().err
-    assert ("nexmark: 2,000 of 2,000 events" if style == "plain" else "2000/2000") in shown
+    ((look, asked),) = told
+    assert asked == style
+    assert line(look(3.0)) == "headrace: nexmark: 2,000 of 2,000 events; 3 s"
 
 
 def test_short_work_shows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

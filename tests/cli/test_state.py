@@ -55,8 +55,10 @@ def place(tmp_path: Path) -> str:
     """Two epochs: the second deletes one row of the first, changes one and adds two."""
     place = str(tmp_path / "checkpoint")
     with Checkpoint.open(place, PIPELINE, now=NOON) as checkpoint:
-        first = {CELL_1: b"old", CELL_2: b"x"}
-        second = {CELL_1: b"n" * 50, CELL_2: None, TIMER: b"", ENDLESS: b"e"}
+        first: dict[bytes, bytes | None] = {CELL_1: b"old", CELL_2: b"x"}
+        second: dict[bytes, bytes | None] = {
+            CELL_1: b"n" * 50, CELL_2: None, TIMER: b"", ENDLESS: b"e"
+        }
         whole = chain_of(checkpoint.files, "1-0", first, second)
         tenth = chain_of(checkpoint.files, "1-10", {CELL_2: b"y"})
         units = [{"1-0": Chain(logs=whole.logs[:1], version=1, past=whole.past[:1])},

@@ -53,7 +53,7 @@ class Ledger(beam.DoFn):  # type: ignore[misc]
         count.add(1)
         end.set(span.end)
 
-    @userstate.on_timer(END)
+    @userstate.on_timer(END)  # type: ignore[untyped-decorator]
     def tell(
         self,
         key: str = beam.DoFn.KeyParam,
@@ -96,7 +96,7 @@ def total(
 
 def ground(line: str) -> str:
     """Use a module that only `--setup_file` can have brought to the executor."""
-    import millstone
+    import millstone  # type: ignore[import-not-found]
 
     return str(millstone.grind(line))
 

@@ -185,7 +185,7 @@ class CopiesFirst(beam.DoFn):
 
 class LocalWorkOnly(beam.DoFn):
     def process(self, element):
-        counts = Counter()
+        counts: Counter = Counter()
         for word in element.split():
             counts[word] += 1
         found = []
@@ -206,7 +206,7 @@ class CallsUnknownClient(beam.DoFn):
         self.client = object()
 
     def process(self, element):
-        yield self.client.fetch(element)
+        yield self.client.fetch(element)  # type: ignore[attr-defined]
 
 
 class ResetsPerBundle(beam.DoFn):
@@ -338,7 +338,7 @@ class SetsAttributeTheLongWay(beam.DoFn):
 
 class TakesFromQueue(beam.DoFn):
     def __init__(self):
-        self.waiting = queue.Queue()
+        self.waiting: queue.Queue = queue.Queue()
 
     def process(self, element):
         yield self.waiting.get(), element
@@ -346,7 +346,7 @@ class TakesFromQueue(beam.DoFn):
 
 class TakesFromQueueOfSetup(beam.DoFn):
     def setup(self):
-        self.waiting = queue.Queue()
+        self.waiting: queue.Queue = queue.Queue()
 
     def process(self, element):
         yield self.waiting.get(), element

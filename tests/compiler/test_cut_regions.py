@@ -8,6 +8,7 @@ dependency between o12 and o14 has no counterpart here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -125,7 +126,9 @@ def test_the_network_example_shuffles_between_server_and_user() -> None:
         ("k", Selectivity.UNKNOWN, OrderingStrategy.NONE_NOT_PARALLEL),
     ],
 )
-def test_state_and_selectivity_pick_the_ordering_strategy(key, selectivity, strategy) -> None:
+def test_state_and_selectivity_pick_the_ordering_strategy(
+    key: Any, selectivity: Any, strategy: Any
+) -> None:
     regions = cut(op("i", role=Role.IMPULSE), op("x", "i", key=key, selectivity=selectivity))
     assert regions["x"].strategy is strategy
 
@@ -219,7 +222,7 @@ chains = st.lists(
 
 
 @given(chains)
-def test_every_region_of_any_tree_is_safe(steps) -> None:
+def test_every_region_of_any_tree_is_safe(steps: Any) -> None:
     operators = [op("i", role=Role.IMPULSE)]
     for n, (key, selectivity, forwards, parallel, back) in enumerate(steps):
         before = operators[max(0, len(operators) - 1 - back // 3)].operator_id

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import time
+from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -56,7 +58,7 @@ STATELESS = [
     beam.Map(s.inner_nonlocal),
     beam.Map(s.keep_key),
     beam.Map(s.plain_partial),
-    beam.Map(s.Scaler(2).scale),
+    beam.Map(s.Scaler(2).scale),  # type: ignore[no-untyped-call]
     beam.Map(str.upper),
     beam.Map(len),
     beam.Map({"a": 1}.get),
@@ -107,9 +109,9 @@ KEEPS_SOMETHING = [
     (s.NumbersWords, "may add to self.ids in line"),
     (s.WrapsField, "calls writer.push in line"),
     (s.PropertyCounts, "called through self.next_number"),
-    (beam.Map(s.closure_counter()), "changes seen in line"),
-    (beam.Map(s.nonlocal_counter()), "writes enclosing n in line"),
-    (beam.Map(s.CallableObject()), "writes self.n in line"),
+    (beam.Map(s.closure_counter()), "changes seen in line"),  # type: ignore[no-untyped-call]
+    (beam.Map(s.nonlocal_counter()), "writes enclosing n in line"),  # type: ignore[no-untyped-call]
+    (beam.Map(s.CallableObject()), "writes self.n in line"),  # type: ignore[no-untyped-call]
     (beam.Map(s.changes_what_it_is_given), "changes shared_table() in line"),
     (beam.Map([].append), "changes a list through append()"),
     (beam.Filter(lambda x: s.SEEN.setdefault(x, 1)), "changes s.SEEN in line"),
@@ -282,7 +284,7 @@ def test_code_that_asks_nothing_is_deterministic(subject: object) -> None:
 def test_a_declaration_wins_over_the_code() -> None:
     @traits(state="none", selectivity="at_most_one", forwards_key=True, deterministic=True)
     class Declared(s.AddsToField):
-        def process(self, element):
+        def process(self, element: Any) -> Any:
             self.total += 1
             yield from element
 
@@ -296,7 +298,7 @@ def test_a_declaration_wins_over_the_code() -> None:
 
 def test_a_declaration_on_a_mapped_function_is_found() -> None:
     @traits(state="none", forwards_key=True)
-    def opaque(kv):
+    def opaque(kv: Any) -> Any:
         return s.SEEN.setdefault(kv, kv)
 
     found = of(beam.Map(opaque))
@@ -311,7 +313,7 @@ def test_a_subclass_with_its_own_process_does_not_inherit_the_declaration() -> N
         pass
 
     class Derived(Base):
-        def process(self, element):
+        def process(self, element: Any) -> Any:
             self.total += element
             yield element
 
@@ -368,7 +370,7 @@ def test_without_source_the_bytecode_is_read(
     assert found.forwarding is KeyForwarding.UNKNOWN
 
 
-def test_source_that_no_longer_fits_the_code_is_not_believed(tmp_path) -> None:
+def test_source_that_no_longer_fits_the_code_is_not_believed(tmp_path: Path) -> None:
     file = tmp_path / "moving.py"
     file.write_text("seen = []\ndef f(x):\n    seen.append(x)\n    return [x]\n")
     space: dict[str, object] = {}
@@ -379,10 +381,10 @@ def test_source_that_no_longer_fits_the_code_is_not_believed(tmp_path) -> None:
 
 def test_odd_things_are_unknown_and_never_an_error() -> None:
     class Hostile:
-        def __getattribute__(self, name):
+        def __getattribute__(self, name: Any) -> Any:
             raise RuntimeError(name)
 
-    for subject in (object(), None, 3, Hostile(), s.ReplacedProcess()):
+    for subject in (object(), None, 3, Hostile(), s.ReplacedProcess()):  # type: ignore[no-untyped-call]
         found = dofn_traits(subject)
         assert found.state is State.UNKNOWN
         assert found.selectivity is Selectivity.UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import apache_beam as beam
 import pytest
@@ -16,7 +17,8 @@ from tests.compiler import snippets
 def elided(build: Callable[[beam.PCollection], object]) -> dict[str, str]:
     pipeline = beam.Pipeline()
     build(pipeline | "pairs" >> beam.Create([("a", 1)]))
-    return dict(elidable_groupings(analyse(ingest(pipeline.to_runner_api()))))
+    found = elidable_groupings(analyse(ingest(pipeline.to_runner_api())))
+    return {str(name): why for name, why in found.items()}
 
 
 def first(pairs: beam.PCollection) -> beam.PCollection:
@@ -43,7 +45,7 @@ HANDS_ON = [
 
 
 @pytest.mark.parametrize("between", HANDS_ON, ids=lambda t: t.label)
-def test_operators_that_hand_the_key_on_do_not_matter(between) -> None:
+def test_operators_that_hand_the_key_on_do_not_matter(between: Any) -> None:
     assert set(elided(lambda p: second(first(p) | between))) == {"second"}
 
 
@@ -58,7 +60,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("between", CHANGES, ids=lambda t: t.label)
-def test_operators_that_may_change_or_move_the_key_keep_the_exchange(between) -> None:
+def test_operators_that_may_change_or_move_the_key_keep_the_exchange(between: Any) -> None:
     assert elided(lambda p: second(first(p) | "between" >> between)) == {}
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.compiler.graph import Graph
 from headrace.compiler.ingest import CoderPrints, ingest
+from headrace.plan.ids import CollectionId, OperatorId
 from tests.compiler import snippets
 
 
@@ -42,15 +43,15 @@ def test_operators_are_leaves_and_whole_groupings() -> None:
 
 def test_edges_lead_from_producers_to_readers() -> None:
     graph = small()
-    assert graph.predecessors("both") == ("pairs/Map(decode)", "sums")
-    assert graph.successors("sums") == ("join", "both")
-    assert graph.predecessors("join") == ("sums",)
-    assert graph.node("join").side_inputs == ("side/Map(decode)",)
+    assert graph.predecessors(OperatorId("both")) == ("pairs/Map(decode)", "sums")
+    assert graph.successors(OperatorId("sums")) == ("join", "both")
+    assert graph.predecessors(OperatorId("join")) == ("sums",)
+    assert graph.node(OperatorId("join")).side_inputs == ("side/Map(decode)",)
     assert ("both", "both", "groups") in set(graph.edges())
 
 
 def test_upstream_meets_every_operator_once() -> None:
-    up = [n.operator_id for n in small().upstream("groups")]
+    up = [n.operator_id for n in small().upstream(OperatorId("groups"))]
     assert up[0] == "both"
     assert len(up) == len(set(up))
     assert set(up) >= {"both", "sums", "pairs/Map(decode)", "pairs/Impulse"}
@@ -60,8 +61,8 @@ def test_upstream_meets_every_operator_once() -> None:
 def test_key_coders_are_told_by_value() -> None:
     graph = small()
     keys = {name: c.key_coder for name, c in graph.collections.items()}
-    assert keys["pairs/Map(decode)"] == keys["sums"] == "string_utf8"
-    assert keys["side/Map(decode)"] == ""
+    assert keys[CollectionId("pairs/Map(decode)")] == keys[CollectionId("sums")] == "string_utf8"
+    assert keys[CollectionId("side/Map(decode)")] == ""
 
 
 def test_outputs_beside_the_main_one_carry_their_tag() -> None:
@@ -92,7 +93,7 @@ def test_two_operators_of_one_name_are_refused() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=10))
-def test_producers_come_before_readers_in_any_pipeline(steps) -> None:
+def test_producers_come_before_readers_in_any_pipeline(steps: Any) -> None:
     pipeline = beam.Pipeline()
     made = [pipeline | "start" >> beam.Create([(1, 1)])]
     for i, (origin, side) in enumerate(steps):

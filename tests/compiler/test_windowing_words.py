@@ -28,7 +28,7 @@ def test_windows_are_told_with_their_lengths(fn: Any, told: str) -> None:
     assert words(fn)["windows"] == told
 
 
-class Own(window.FixedWindows):
+class Own(window.FixedWindows):  # type: ignore[misc]
     """A class that only this program has."""
 
     def to_runner_api_parameter(self, context: Any) -> Any:

@@ -70,7 +70,7 @@ def test_a_second_block_at_the_same_time_is_refused() -> None:
 
 
 def test_a_pipeline_without_end_cannot_come_back_as_a_list(spark: Any) -> None:
-    class Eager(headrace.SparkRunner):  # type: ignore[misc]
+    class Eager(headrace.SparkRunner):
         is_eager = True
 
     with pytest.raises(UnsupportedTransformError, match="cannot come back as a list"):

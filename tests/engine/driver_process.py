@@ -85,4 +85,4 @@ def stop(place: str, when: str) -> None:
 
 
 if __name__ == "__main__":
-    {"race": race, "stop": stop}[sys.argv[1]](*sys.argv[2:])
+    {"race": race, "stop": stop}[sys.argv[1]](*sys.argv[2:])  # type: ignore[operator]

@@ -297,7 +297,7 @@ def test_a_folder_whose_file_system_has_no_locks_is_not_called_locked(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(fencing.fcntl, "flock", refuse)
+    monkeypatch.setattr(fencing.fcntl, "flock", refuse)  # type: ignore[attr-defined]
     with opened(place) as checkpoint:
         assert not checkpoint.is_locked
 
@@ -736,7 +736,7 @@ def test_sweeping_lists_no_folder_but_at_the_start(
         listed: list[str] = []
         real = checkpoint.files.names
         monkeypatch.setattr(
-            checkpoint.files, "names", lambda folder: listed.append(folder) or real(folder)
+            checkpoint.files, "names", lambda folder: listed.append(folder) or real(folder)  # type: ignore[func-returns-value]
         )
         commit_epochs(checkpoint, 200)
         assert listed == ["state"]

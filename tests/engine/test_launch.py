@@ -50,15 +50,15 @@ class Frame:
         self._log.append(("range", *args))
         return self
 
-    def mapInArrow(self, function: Any, schema: str) -> Frame:  # noqa: N802 (Spark's name)
+    def mapInArrow(self, function: Any, schema: str) -> Frame:
         self._log.append("map")
         return self
 
-    def repartitionById(self, shards: int, column: str) -> Frame:  # noqa: N802 (Spark's name)
+    def repartitionById(self, shards: int, column: str) -> Frame:
         self._log.append(("exchange", shards, column))
         return self
 
-    def sortWithinPartitions(self, column: str) -> Frame:  # noqa: N802 (Spark's name)
+    def sortWithinPartitions(self, column: str) -> Frame:
         self._log.append(("sort", column))
         return self
 

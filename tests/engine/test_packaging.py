@@ -19,7 +19,13 @@ from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 import headrace
 from headrace.engine import archives, packaging
 from headrace.engine.archives import own_package, ship, top_modules, write_zip
-from headrace.engine.packaging import Needs, build_archive, check_files, thin_requirements
+from headrace.engine.packaging import (
+    Needs,
+    build_archive,
+    check_files,
+    requirements_of,
+    thin_requirements,
+)
 from headrace.errors import PackagingError
 from tests.spark_session import shared_session
 
@@ -159,7 +165,49 @@ def test_requirements_are_thinned_and_included_files_keep_their_place(
     assert [" ".join(line.split()) for line in lines] == [
         "--no-index", f"-r {tmp_path}/more.txt", "sluice ==1.0", "./local/weir-1.0.whl",
     ]  # fmt: skip
-    assert [record.args[2] for record in caplog.records if record.args] == ["2.77.0"]
+    assert ["2.77.0" in record.getMessage() for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize(
+    ("line", "warned"),
+    [
+        ("numpy", False), ("numpy>=1,<3", False), ("numpy==2.*", False), ("numpy===2.0.1", False),
+        ("NumPy==2.0.1 --hash=sha256:00", False), ("numpy==2.0", True), ("numpy>=3", True),
+        ("numpy!=2.0.1 ; python_version > '3'", True),
+    ],
+)
+def test_a_version_that_is_not_what_was_asked_for_is_told(
+    line: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text(line + "\n")
+    with caplog.at_level(logging.WARNING):
+        assert thin_requirements(file, {"numpy": "2.0.1"}) == []
+    assert bool(caplog.records) == warned
+
+
+def test_a_url_is_kept_even_if_a_package_of_that_name_is_present(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("numpy @ file:///wheels/numpy.whl\n")
+    assert thin_requirements(file, {"numpy": "2.0"}) == ["numpy @ file:///wheels/numpy.whl"]
+
+
+def test_markers_of_a_wheel_decide_what_it_requires(tmp_path: Path) -> None:
+    wheel = tmp_path / "weir-1.0-py3-none-any.whl"
+    needs = [
+        "sluice>=1; python_version < '3'", "gate[iron]>=2; python_version > '3'", "numpy",
+        "lock; extra == 'Tide_Gate'", "boat; extra == 'boats' and python_version > '3'",
+    ]  # fmt: skip
+    lines = ["Metadata-Version: 2.1", "Name: weir", *(f"Requires-Dist: {n}" for n in needs)]
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("weir-1.0.dist-info/METADATA", "\n".join(lines) + "\n")
+
+    def required(*asked: str) -> list[str]:
+        return list(requirements_of(wheel, asked, {"numpy": "2.0"}))
+
+    assert required("weir") == ["gate[iron]>=2"]
+    assert required("weir[tide-gate]") == ["gate[iron]>=2", "lock"]
+    assert required("other[boats]", "weir[boats]") == ["gate[iron]>=2", "boat"]
 
 
 def test_a_file_whose_every_line_is_present_runs_no_pip(
@@ -188,7 +236,7 @@ def test_an_option_that_names_no_usable_file_is_refused(needs: Needs, words: str
 def test_a_missing_pip_is_named_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packaging.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(packaging.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     with pytest.raises(PackagingError, match="ensurepip"):
         build_archive(requirements(tmp_path, "sluice"), {}, tmp_path)
 
@@ -214,7 +262,7 @@ class Sent:
         self.applicationId = name
         self.added: list[str] = []
 
-    def addPyFile(self, path: str) -> None:  # noqa: N802 (Spark's name)
+    def addPyFile(self, path: str) -> None:
         self.added.append(path)
 
 

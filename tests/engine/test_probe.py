@@ -114,13 +114,13 @@ class Silent:
         self._end = threading.Event()
         self.cancelled: list[str] = []
 
-    def getConf(self) -> dict[str, str]:  # noqa: N802 (Spark's name)
+    def getConf(self) -> dict[str, str]:
         return {"spark.driver.host": "127.0.0.1"}
 
-    def setJobGroup(self, *_: str) -> None:  # noqa: N802 (Spark's name)
+    def setJobGroup(self, *_: str) -> None:
         self._end.wait(30)
 
-    def cancelJobGroup(self, group: str) -> None:  # noqa: N802 (Spark's name)
+    def cancelJobGroup(self, group: str) -> None:
         self.cancelled.append(group)
         self._end.set()
 

@@ -19,17 +19,17 @@ class Tracker:
     def __init__(self, jobs: dict[str, dict[int, list[int | None]]]) -> None:
         self._jobs = jobs
 
-    def getJobIdsForGroup(self, group: str) -> list[int]:  # noqa: N802 (Spark's name)
+    def getJobIdsForGroup(self, group: str) -> list[int]:
         return list(self._jobs.get(group, {}))
 
-    def getJobInfo(self, job_id: int) -> Any:  # noqa: N802 (Spark's name)
+    def getJobInfo(self, job_id: int) -> Any:
         for jobs in self._jobs.values():
             if job_id in jobs:
                 stages = range(job_id * 100, job_id * 100 + len(jobs[job_id]))
                 return SimpleNamespace(stageIds=list(stages))
         return None
 
-    def getStageInfo(self, stage_id: int) -> Any:  # noqa: N802 (Spark's name)
+    def getStageInfo(self, stage_id: int) -> Any:
         job_id, place = divmod(stage_id, 100)
         done = next(jobs[job_id] for jobs in self._jobs.values() if job_id in jobs)[place]
         return None if done is None else SimpleNamespace(numCompletedTasks=done)

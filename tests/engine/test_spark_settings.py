@@ -13,7 +13,7 @@ from headrace.engine import session as session_module
 from headrace.engine.session import OWN_SETTINGS, find_place, refuse_connect, settings_for, start
 from headrace.engine.spark_settings import Wish, given_before, read_conf
 from headrace.errors import OptionError, SessionError
-from headrace.runner import HeadraceOptions, SparkRunner, wish_of
+from headrace.runner import HeadraceOptions, SparkRunner, wish_of  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("master", [
@@ -83,14 +83,14 @@ class Builder:
     def master(self, name: str) -> Builder:
         return self.config("spark.master", name)
 
-    def appName(self, name: str) -> Builder:  # noqa: N802 (Spark's name)
+    def appName(self, name: str) -> Builder:
         return self.config("spark.app.name", name)
 
     def config(self, name: str, value: str) -> Builder:
         self.told[name] = value
         return self
 
-    def getOrCreate(self) -> dict[str, str]:  # noqa: N802
+    def getOrCreate(self) -> dict[str, str]:
         return self.told
 
 

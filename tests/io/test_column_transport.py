@@ -79,7 +79,7 @@ plain_rows = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(rows=plain_rows)
 def test_rows_of_primitive_columns_come_out_as_they_went_in(rows: list[tuple[Any, ...]]) -> None:
-    columns = list(zip(*rows, strict=True)) or [[] for _ in PLAIN]
+    columns: list[Any] = list(zip(*rows, strict=True)) or [[] for _ in PLAIN]
     arrays = [
         pa.array(values, field.type)
         for values, field in zip(columns, arrow_schema(PLAIN), strict=True)

@@ -41,7 +41,8 @@ def test_rows_without_a_time_are_left_out_and_counted_where_that_was_asked_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     read = reader(step="Read orders")
-    for times in ([7, None, 5], [None, None], [9]):
+    cases: list[list[int | None]] = [[7, None, 5], [None, None], [9]]
+    for times in cases:
         made = batch(times, ["a"] * len(times)).rename_columns(
             ["n", TIME_OR_DROP_COLUMN + "at", PARTITION + "p"]
         )

@@ -12,6 +12,7 @@ from headrace.compiler.compile import compile_pipeline
 from headrace.engine.tasks import tasks_of
 from headrace.io import ReadFromSpark, WriteToSpark, to_dataframe
 from headrace.io.frames import frames_of
+from headrace.plan.ids import OperatorId
 from headrace.plan.settings import Settings
 from headrace.plan.sources import Frame
 from headrace.plan.supersteps import Channel, ChannelKind, Plan
@@ -24,7 +25,7 @@ class Described:
     """As much of a DataFrame as describing a read takes."""
 
     schema: t.StructType = SCHEMA
-    isStreaming: bool = False  # noqa: N815 (Spark's name)
+    isStreaming: bool = False
 
 
 def compiled(p: beam.Pipeline, shards: int = 2) -> Plan:
@@ -68,8 +69,8 @@ def test_a_step_with_side_inputs_is_cut_off_from_the_read_however_far_below() ->
     )
     plan = compiled(p)
     depth = {op: stage.superstep for stage in plan.stages() for op in stage.operators}
-    assert depth["near"] == 0
-    assert depth["far"] == 1
+    assert depth[OperatorId("near")] == 0
+    assert depth[OperatorId("far")] == 1
 
 
 def test_the_same_pipeline_gives_the_same_plan_to_the_byte() -> None:

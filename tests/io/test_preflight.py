@@ -32,7 +32,7 @@ def started(spark: Any, folder: Path, sink: Any) -> None:
 @pytest.mark.spark
 @pytest.mark.parametrize("format", ["parquet", "json"])
 def test_a_path_that_is_there_is_refused_before_the_work(
-    spark: Any, tmp_path: Path, format: str  # noqa: A002
+    spark: Any, tmp_path: Path, format: str
 ) -> None:
     path = tmp_path / "out"
     path.mkdir()

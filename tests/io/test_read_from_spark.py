@@ -88,7 +88,7 @@ def test_a_column_gives_the_rows_of_a_bounded_frame_their_event_times(spark: Any
 
 def test_a_row_without_an_event_time_fails_the_pipeline_with_the_columns_name(spark: Any) -> None:
     made = spark.createDataFrame([(1, 3.0), (2, None)], "n int, at double")
-    with pytest.raises(ColumnTypeError, match="column 'at' gives the rows their event time"):  # noqa: SIM117
+    with pytest.raises(ColumnTypeError, match="column 'at' gives the rows their event time"):
         with pipeline(spark) as p:
             p | ReadFromSpark(made, ["n"], timestamp="at") | beam.Map(print)
 
@@ -309,6 +309,6 @@ def test_a_proto_alone_is_refused_because_its_frame_is_missing(spark: Any, frame
 
 
 def test_a_failure_in_the_first_superstep_names_the_users_error(spark: Any, frame: Any) -> None:
-    with pytest.raises(ZeroDivisionError):  # noqa: SIM117
+    with pytest.raises(ZeroDivisionError):
         with pipeline(spark) as p:
             p | ReadFromSpark(frame) | beam.Map(lambda row: 1 // 0)

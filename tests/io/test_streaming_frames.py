@@ -38,13 +38,13 @@ class Described:
     """As much of a DataFrame as describing a read takes."""
 
     schema: t.StructType = SCHEMA
-    isStreaming: bool = True  # noqa: N815 (Spark's name)
+    isStreaming: bool = True
 
     @property
     def columns(self) -> list[str]:
         return list(self.schema.names)
 
-    def selectExpr(self, *unused: str) -> Described:  # noqa: N802 (Spark's name)
+    def selectExpr(self, *unused: str) -> Described:
         return self
 
 
@@ -156,7 +156,7 @@ def test_sparks_own_streaming_frames_are_read_as_they_describe_themselves(
     read = ReadFromSpark(rate, ["value"], timestamp="timestamp")
     assert read.frame.isStreaming
     assert read.frame.dtypes == [("value", "bigint"), (f"{TIME_COLUMN}timestamp", "bigint")]
-    assert read.row_class._fields == ("value",)
+    assert read.row_class._fields == ("value",)  # type: ignore[attr-defined]
     files = spark.readStream.schema("`a.b` string, n int").json(str(tmp_path))
     with_dot = ReadFromSpark(files.withColumnRenamed("a.b", "ab"), timestamp="n", partition="n")
     assert with_dot.frame.dtypes == [

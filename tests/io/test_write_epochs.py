@@ -227,7 +227,7 @@ class Recorder:
         self.told: list[Any] = []
         self.write = self
 
-    def isEmpty(self) -> bool:  # noqa: N802 (Spark's name)
+    def isEmpty(self) -> bool:
         return False
 
     def mode(self, name: str) -> Recorder:
@@ -245,7 +245,7 @@ class Recorder:
     def save(self, path: str) -> None:
         self.told.append(path)
 
-    def saveAsTable(self, name: str) -> None:  # noqa: N802 (Spark's name)
+    def saveAsTable(self, name: str) -> None:
         self.told.append(name)
 
 

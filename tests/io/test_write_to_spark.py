@@ -106,7 +106,7 @@ def test_nothing_is_written_when_a_step_beside_the_sink_fails(
     spark: Any, tmp_path: Path
 ) -> None:
     before = kept(spark)
-    with pytest.raises(ZeroDivisionError):  # noqa: SIM117
+    with pytest.raises(ZeroDivisionError):
         with pipeline(spark) as p:
             numbers = p | beam.Create([1, 2])
             numbers | WriteToSpark(str(tmp_path / "out"), schema="n int")

@@ -51,7 +51,7 @@ def stamped(number: int, moment: Any = beam.DoFn.TimestampParam) -> tuple[int, i
 def test_beams_local_runner_gets_every_event_once_with_its_time(streaming: bool) -> None:
     events = Numbers(2 * BLOCK_EVENTS + 17)
     with beam.Pipeline(FnApiRunner()) as p:
-        found = p | Events(events, streaming=streaming, readers=3) | beam.Map(stamped)
+        found = p | Events(events, streaming=streaming, readers=3) | beam.Map(stamped)  # type: ignore[arg-type]
         assert_that(found, equal_to(list(zip(*events.elements(0, events.events), strict=True))))
 
 
@@ -65,7 +65,7 @@ def test_headrace_gets_every_event_once_whatever_the_number_of_epochs(
     with beam.Pipeline(SparkRunner(spark), options) as p:
         counts = (
             p
-            | Events(events, streaming=bool(flags), readers=3)
+            | Events(events, streaming=bool(flags), readers=3)  # type: ignore[arg-type]
             | beam.WindowInto(FixedWindows(10))
             | beam.Map(lambda n: (n % 2, 1))
             | beam.CombinePerKey(sum)
@@ -76,7 +76,7 @@ def test_headrace_gets_every_event_once_whatever_the_number_of_epochs(
 
 
 def test_blocks_give_what_events_one_by_one_give() -> None:
-    step = _Open(Numbers(1_000))
+    step = _Open(Numbers(1_000))  # type: ignore[arg-type]
     values, times = step.headrace_block((100, 50))
     alone = [(v.value, v.timestamp.micros) for v in step.process((100, 50))]
     assert alone == list(zip(values, times, strict=True))
@@ -121,7 +121,7 @@ def read(step: _Read, reader: int, started: int, tracker: Tracker) -> tuple[list
 
 def test_readers_take_blocks_in_turn_and_tell_how_far_each_is() -> None:
     events = Numbers(95)
-    step = _Read(events, readers=2, size=20, pace=False)
+    step = _Read(events, readers=2, size=20, pace=False)  # type: ignore[arg-type]
     blocks, marks = read(step, 1, 0, Tracker(0, 2))
     assert blocks == [(20, 20, 20_000), (60, 20, 60_000)]
     assert marks == [20_000, 60_000]
@@ -130,7 +130,7 @@ def test_readers_take_blocks_in_turn_and_tell_how_far_each_is() -> None:
 
 
 def test_a_reader_that_is_stopped_has_told_the_watermark_of_what_is_left() -> None:
-    blocks, marks = read(_Read(Numbers(95), 1, 20, False), 0, 0, Tracker(1, 5, most=2))
+    blocks, marks = read(_Read(Numbers(95), 1, 20, False), 0, 0, Tracker(1, 5, most=2))  # type: ignore[arg-type]
     assert [b[0] for b in blocks] == [20, 40]
     assert marks[-1] == 60_000
 
@@ -138,7 +138,7 @@ def test_a_reader_that_is_stopped_has_told_the_watermark_of_what_is_left() -> No
 def test_a_paced_reader_puts_off_what_is_not_due() -> None:
     now = time.time_ns() // 1_000
     tracker = Tracker(0, 5)
-    step = _Read(Numbers(100, rate=10), readers=1, size=20, pace=True)
+    step = _Read(Numbers(100, rate=10), readers=1, size=20, pace=True)  # type: ignore[arg-type]
     blocks, marks = read(step, 0, now - 3_000_000, tracker)  # 3 s ago: 30 events are due
     assert [b[:2] for b in blocks] == [(0, 20)]
     assert marks[-1] == 2_000_000
@@ -146,10 +146,10 @@ def test_a_paced_reader_puts_off_what_is_not_due() -> None:
 
 
 def test_a_paced_block_is_short_where_events_are_rare() -> None:
-    assert beam_source._paced_block(Numbers(10_000, rate=1)) == 1
-    assert beam_source._paced_block(Numbers(10_000, rate=1_000)) <= 20
-    assert beam_source._paced_block(Numbers(10_000, rate=10_000_000)) == BLOCK_EVENTS
+    assert beam_source._paced_block(Numbers(10_000, rate=1)) == 1  # type: ignore[arg-type]
+    assert beam_source._paced_block(Numbers(10_000, rate=1_000)) <= 20  # type: ignore[arg-type]
+    assert beam_source._paced_block(Numbers(10_000, rate=10_000_000)) == BLOCK_EVENTS  # type: ignore[arg-type]
 
 
 def test_a_drain_ends_a_reader_where_it_is() -> None:
-    assert _OwnBlocks().truncate((0, 5, 0), OffsetRange(2, 5)) is None
+    assert _OwnBlocks().truncate((0, 5, 0), OffsetRange(2, 5)) is None  # type: ignore[func-returns-value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -71,7 +72,7 @@ def test_a_drain_that_makes_no_sense_is_refused(text: str, told: str) -> None:
 
 
 @given(st.lists(st.tuples(st.text(), st.integers(-(2**62), 2**62), st.floats(allow_nan=False))))
-def test_rows_survive_the_way_through_a_file_of_json_lines(rows: list) -> None:
+def test_rows_survive_the_way_through_a_file_of_json_lines(rows: list[Any]) -> None:
     path = Path(_scratch()) / "rows.jsonl"
     write_json_lines(path, COLUMNS, rows)
     assert read_json_lines(path, COLUMNS) == rows

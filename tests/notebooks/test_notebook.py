@@ -47,7 +47,7 @@ class Kernel:
 @pytest.fixture
 def kernel(tmp_path: Path) -> Iterator[Kernel]:
     shutil.copy(NOTEBOOK, tmp_path)
-    notebook = nbformat.read(tmp_path / NOTEBOOK.name, as_version=4)
+    notebook = nbformat.read(tmp_path / NOTEBOOK.name, as_version=4)  # type: ignore[no-untyped-call]
     nbformat.validate(notebook)
     client = nbclient.NotebookClient(
         notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": tmp_path}}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headrace.errors import PlanError
@@ -39,7 +41,7 @@ def test_a_region_with_fitting_joints_is_accepted() -> None:
         ({"strategy": OrderingStrategy.NONE_NOT_PARALLEL}, "not parallel"),
     ],
 )
-def test_a_region_that_makes_no_sense_is_refused(changes, message) -> None:
+def test_a_region_that_makes_no_sense_is_refused(changes: Any, message: Any) -> None:
     with pytest.raises(PlanError, match=message):
         region(**changes)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,7 +90,7 @@ def test_an_instance_shows_the_declaration_of_its_class() -> None:
     said=st.none() | st.sampled_from(State),
     selectivity=st.none() | st.sampled_from(Selectivity),
 )
-def test_what_is_declared_wins_and_the_rest_stays(found, said, selectivity) -> None:
+def test_what_is_declared_wins_and_the_rest_stays(found: Any, said: Any, selectivity: Any) -> None:
     before = Traits(state=found, state_reason="found")
     after = before.declared(Declaration(state=said, selectivity=selectivity))
     assert after.state is (said or found)

@@ -159,7 +159,9 @@ def test_verifying_names_each_bad_file_and_no_good_one(files: Files) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.binary(min_size=1, max_size=9), st.none() | st.binary(max_size=9)))
-def test_any_rows_come_back(tmp_path_factory: pytest.TempPathFactory, rows: dict) -> None:
+def test_any_rows_come_back(
+    tmp_path_factory: pytest.TempPathFactory, rows: dict[bytes, bytes | None]
+) -> None:
     files = Files(str(tmp_path_factory.mktemp("any")))
     names = sorted(rows)
     link = write_rows(files, "x.log", (names, [rows[name] for name in names]), until=1)

@@ -40,12 +40,13 @@ def opened(root: Path, chain: Chain | None, run: str) -> Unit:
 
 def filled(root: Path, run: str) -> Chain:
     """Run two epochs; their copy is there afterwards, and no process has it open."""
-    chain = None
+    chain: Chain | None = None
     for half in (0, 1):
         unit = opened(root, chain, run)
         for name, value in list(ROWS.items())[half::2]:
             unit.put(name, value)
         chain = unit.seal(f"{run}-{half}")
+    assert chain is not None
     opened(root, chain, run).close()
     forget_local()
     return chain

@@ -143,7 +143,8 @@ def test_of_many_that_create_one_file_at_once_one_is_told_so(exclusive: Files) -
     assert exclusive.exclusive
     for round_ in range(25):
         name = f"incarnations/{round_}"
-        ready, winners = threading.Barrier(6), []
+        ready = threading.Barrier(6)
+        winners: list[Any] = []
 
         def claim(number: int, name: str = name, ready: Any = ready, won: Any = winners) -> None:
             ready.wait()
@@ -258,7 +259,7 @@ def test_a_file_system_without_hard_links_is_refused_with_the_reason(
     def no_link(source: str, target: str) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM), source, None, target)
 
-    monkeypatch.setattr(disk.os, "link", no_link)
+    monkeypatch.setattr(disk.os, "link", no_link)  # type: ignore[attr-defined]
     files = Files(str(tmp_path))
     with pytest.raises(OSError, match="no hard links .* created only once; use a folder") as caught:
         files.create("manifests/1", b"x")

@@ -28,7 +28,7 @@ def test_every_entry_is_in_the_part_of_one_shard(
     name = fresh_name(Kind.SLICE, 3, 5_000)
     found: Counter[tuple[str, int]] = Counter()
     for shard in range(shards):
-        for part, value in own_part(name, pack(places, keys, values), 0, shard, shards):
+        for part, value in own_part(name, pack(places, keys, values), 0, shard, shards):  # type: ignore[arg-type]
             assert (kind_of(part), time_of(part), len(part)) == (Kind.SLICE, 5_000, len(name))
             mine = list(zip(*unpack(value), strict=True))
             assert mine == [(k, v) for p, k, v in entries if p % shards == shard]

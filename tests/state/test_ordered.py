@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS, st.sampled_from([2, 8, 512]))
-def test_it_is_a_sorted_set(steps: list, piece: int) -> None:
+def test_it_is_a_sorted_set(steps: list[Any], piece: int) -> None:
     import headrace.state.ordered as module
 
     before, module._PIECE = module._PIECE, piece

@@ -167,7 +167,7 @@ def test_a_deal_that_was_cut_off_begins_anew(
 
     def cut(*_: object) -> Iterator[tuple[bytes, bytes]]:
         rows = redistribute(files, chains, 0, 1)
-        for _ in range(12):
+        for _n in range(12):
             yield next(rows)
         msg = "cut off"
         raise StateError(msg)

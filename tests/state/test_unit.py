@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ class Place:
         self.files = Files(str(root / "checkpoint"))
         self.local = root / "local"
 
-    def open(self, chain: Chain | None, **options: object) -> Unit:
+    def open(self, chain: Chain | None, **options: Any) -> Unit:
         return open_unit(self.local, self.files, "1-0", chain, **options)
 
     def epoch(self, chain: Chain | None, stem: str, **rows: bytes | None) -> Chain:
@@ -324,7 +325,7 @@ def test_a_copy_a_few_epochs_behind_catches_up_through_merged_logs(
     place: Place, tmp_path: Path
 ) -> None:
     """Two executors take turns; the one that was away needs the merged log, not a restore."""
-    chain = None
+    chain = Chain()
     for number in range(3):
         chain = place.epoch(chain, f"e{number}", a=b"%d" % number, **{f"n{number}": b"x"})
     elsewhere = Place(tmp_path)
@@ -343,7 +344,7 @@ def test_a_copy_a_few_epochs_behind_catches_up_through_merged_logs(
 
 
 def test_logs_are_merged_by_eights_and_stay_few(place: Place) -> None:
-    chain = None
+    chain = Chain()
     for number in range(130):
         chain = place.epoch(chain, f"e{number}", **{f"k{number % 7}": b"%d" % number})
     tiers = [link.tier for link in chain.logs]
@@ -355,7 +356,7 @@ def test_logs_are_merged_by_eights_and_stay_few(place: Place) -> None:
 
 
 def test_a_merged_log_keeps_deletions_for_copies_that_stand_within_its_span(place: Place) -> None:
-    chain = None
+    chain = Chain()
     for number in range(9):
         chain = place.epoch(chain, f"e{number}", **{f"k{number}": b"v", f"k{number - 1}": None})
     assert [link.rows for link in chain.logs] == [8, 2]  # k0..k6 gone and k7; k7 gone and k8
@@ -365,7 +366,7 @@ def test_a_merged_log_keeps_deletions_for_copies_that_stand_within_its_span(plac
 def test_a_snapshot_replaces_logs_that_outgrew_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chain = None
+    chain = Chain()
     for number in range(5):
         if number == 3:
             least = chain.log_bytes() - 1
@@ -422,7 +423,7 @@ def test_a_full_disk_at_the_seal_leaves_the_old_version_usable(
 ) -> None:
     if which == "snap":
         monkeypatch.setattr("headrace.state.compaction.SNAPSHOT_FROM_BYTES", 1)
-    chain = None
+    chain = Chain()
     for number in range(8 if which != "snap" else 1):
         chain = place.epoch(chain, f"e{number}", a=b"%d" % number)
     rows = place.rows(chain)

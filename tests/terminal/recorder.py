@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyte
 
@@ -71,7 +72,8 @@ def record(
         os.execvpe(command[0], list(command), settings)
     screen = pyte.HistoryScreen(columns, rows, history=10_000)
     stream = pyte.ByteStream(screen)
-    written, screens = b"", []
+    written = b""
+    screens: list[Any] = []
     end = time.monotonic() + seconds
     try:
         while time.monotonic() < end:

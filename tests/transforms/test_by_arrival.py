@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +41,7 @@ def test_rolling_counts_of_a_key_are_one_two_three(words: list[str]) -> None:
 
 def test_partition_gives_full_lists_in_order_of_arrival_and_keeps_the_rest() -> None:
     lists = Partition(size=3, key=lambda n: n % 2)
-    script = []
+    script: list[Any] = []
     for turn, n in enumerate((1, 2, 3, 4, 6, 5, 8, 7)):
         script += [at(n, n), until(turn - 100)]  # one step each, so that the order is certain
     assert play(lists, *script) == [[2, 4, 6], [1, 3, 5]]
@@ -62,7 +63,7 @@ def test_partitions_have_one_key_one_size_and_no_element_twice(
 ) -> None:
     numbered = list(enumerate(numbers))
     got = play(Partition(size=size, key=lambda pair: pair[1] % 3), *[at(0, p) for p in numbered])
-    by_key = defaultdict(int)
+    by_key: defaultdict[Any, int] = defaultdict(int)
     for full in got:
         assert len(full) == size
         assert len({n % 3 for _, n in full}) == 1

@@ -124,4 +124,4 @@ def test_an_argument_outside_its_domain_is_refused_with_the_domain(
 @pytest.mark.parametrize("both", [{}, {"count": 1, "span": 1}])
 def test_a_continuous_window_needs_a_count_or_a_span_and_not_both(both: dict[str, int]) -> None:
     with pytest.raises(OptionError, match="give one of them and not the other"):
-        ContinuousWindow(key=f, **both)
+        ContinuousWindow(key=f, **both)  # type: ignore[arg-type]

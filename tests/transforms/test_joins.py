@@ -118,7 +118,8 @@ def test_left_join_gives_the_same_pairs_and_times_in_any_order(order: tuple[int,
 def test_rights_that_waited_are_freed_when_their_left_arrives() -> None:
     step, known, early = _Join(both), Value(), Bag()
     arrivals = [(1, (1, ("k", "r"))), (2, (0, ("k", "l"))), (3, (1, ("k", "s")))]
-    got, waiting = [], []
+    got: list[Any] = []
+    waiting: list[Any] = []
     for second, element in arrivals:
         got += step.process(("k", element), Timestamp(second), known, early)
         waiting.append(len(early.held))

@@ -121,7 +121,7 @@ def test_average_maximum_and_minimum_by_hand() -> None:
     ],
 )
 def test_late_elements_do_not_count(operator: Any, expected: Any, late: Any) -> None:
-    script = [at(1, ("a", 3)), at(2, ("a", 6)), until(10), at(3, ("a", 90))]
+    script: list[Any] = [at(1, ("a", 3)), at(2, ("a", 6)), until(10), at(3, ("a", 90))]
     got = play_timed(operator(key=name, value=number, epoch=10), *script)
     assert_late_apart([pair for pair, _ in got], [("a", expected)], ("a", late))
 
@@ -158,7 +158,7 @@ def test_reductions_are_those_of_plain_loops(rows: list[tuple[int, str, int]]) -
 @given(st.lists(st.lists(st.integers(-50, 50), max_size=5), max_size=5))
 def test_combines_do_not_mind_how_their_input_is_cut(parts: list[list[int]]) -> None:
     every = [n for part in parts for n in part]
-    combines = [
+    combines: list[tuple[Any, Any]] = [
         (Fold(0, lambda n, total: total + n, plus), (sum(every), len(every))),
         (Extreme(abs, max), max(every, key=lambda n: (abs(n), n), default=None)),
         (Extreme(abs, min), min(every, key=lambda n: (abs(n), n), default=None)),

@@ -141,7 +141,7 @@ class Stateful(beam.DoFn):  # type: ignore[misc]
         timer.set(timestamp + 2, dynamic_timer_tag="tagged")
         clock.set(Timestamp(3))
 
-    @userstate.on_timer(TIMER)
+    @userstate.on_timer(TIMER)  # type: ignore[untyped-decorator]
     def at_time(
         self,
         key: Any = beam.DoFn.KeyParam,
@@ -157,7 +157,7 @@ class Stateful(beam.DoFn):  # type: ignore[misc]
         yield line(self._label + " timer", key=key, timestamp=timestamp, window=window, tag=tag)
         yield line(self._label + " kept", **_read((value, bag, group, total, ordered)))
 
-    @userstate.on_timer(CLOCK)
+    @userstate.on_timer(CLOCK)  # type: ignore[untyped-decorator]
     def at_clock(
         self,
         key: Any = beam.DoFn.KeyParam,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from apache_beam import coders
@@ -103,7 +104,7 @@ class Bench:
             channel.attach(self.store, mark)
 
     def sides(
-        self, data: list[tuple[int, Any]] = (), marks: dict[int, int] | None = None
+        self, data: Sequence[tuple[int, Any]] = (), marks: dict[int, int] | None = None
     ) -> list[tuple[Any, Any]]:
         """Bring data and watermarks of side inputs; give what they release."""
         for index, one in data:

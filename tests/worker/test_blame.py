@@ -15,7 +15,7 @@ from headrace.worker.task.blame import MAX_LINES, blame
 
 def caught(function: Any, *arguments: Any) -> BaseException:
     """What user code raises, as a task catches it: with the step in its message."""
-    with pytest.raises(Exception) as outer:  # noqa: PT011 (any)
+    with pytest.raises(Exception) as outer:
         try:
             function(*arguments)
         except Exception as error:  # noqa: BLE001 (as lanes do)

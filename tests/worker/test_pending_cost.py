@@ -65,7 +65,7 @@ class CountingStore(MemoryStore):
             yield name, self.rows[name]
 
 
-class CountingImpl(StreamCoderImpl):
+class CountingImpl(StreamCoderImpl):  # type: ignore[misc]
     """Integers; counts how often it works."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class CountingImpl(StreamCoderImpl):
         return self.inner.decode_from_stream(stream, nested)
 
 
-class CountingCoder(coders.Coder):
+class CountingCoder(coders.Coder):  # type: ignore[misc]
     def __init__(self) -> None:
         self.impl = CountingImpl()
 

@@ -215,7 +215,8 @@ class TestAnyOperations:
         @given(script=st.lists(bag_steps, min_size=10, max_size=50))
         @SMALL
         def runs(script: list[Any]) -> None:
-            store, model = MemoryStore(), []
+            store = MemoryStore()
+            model: list[Any] = []
             cells, key, impl = Worker(store).cells, state_key("bag"), INT.get_impl()
             for step in script:
                 match step:

@@ -221,7 +221,7 @@ def test_timers_fire_as_a_plain_table_says_however_epochs_are_cut(script: list[A
                     if want is None:
                         break
                     _, hold = model.set.pop(want[0])
-                    assert due.timer.hold_timestamp.micros == hold
+                    assert due.timer.hold_timestamp.micros == hold  # type: ignore[union-attr]
                     if (action := next(rest, None)) is not None:
                         apply(worker, model, action)
             case ("drop", name):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -95,7 +97,9 @@ class Feed:
     ) -> None:
         self.coder = coder
         self.store = MemoryStore()
-        self.make = lambda: StoredSide(4, coder, windowing, multimap, lookback)
+        self.make: Callable[[], StoredSide] = partial(
+            StoredSide, 4, coder, windowing, multimap, lookback
+        )
         self.side = self.make()
         self.mark = BEGINNING
 
@@ -339,7 +343,7 @@ def test_long_keys_are_told_apart() -> None:
 # -- cost
 
 
-class CountingImpl(StreamCoderImpl):
+class CountingImpl(StreamCoderImpl):  # type: ignore[misc]
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.decoded = 0
@@ -352,7 +356,7 @@ class CountingImpl(StreamCoderImpl):
         return self.inner.decode_from_stream(stream, nested)
 
 
-class CountingCoder(coders.Coder):
+class CountingCoder(coders.Coder):  # type: ignore[misc]
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.impl = CountingImpl(inner.get_impl())
@@ -675,7 +679,7 @@ def test_views_hold_what_a_dict_of_lists_would_hold(
         feed.side.flush()
     feed.side = feed.make()
     feed.begin()
-    for number, expected in model.items():
-        assert Counter(feed.side.values(name(number))) == Counter(expected)
+    for number, left in model.items():
+        assert Counter(feed.side.values(name(number))) == Counter(left)
         found = {k: values for k, values in feed.side.multimap(name(number)).values()}
-        assert found == {k: [v for o, v in expected if o == k] for k, _ in expected}
+        assert found == {k: [v for o, v in left if o == k] for k, _ in left}

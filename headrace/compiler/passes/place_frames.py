@@ -26,7 +26,7 @@ FRAME_URNS = frozenset({READ_FROM_SPARK, WRITE_TO_SPARK})
 _BARRIERS = frozenset({FLATTEN, GROUP_BY_KEY})
 
 
-def place_frames(stages: Iterable[Any], context: Any) -> Iterator[Any]:
+def place_frames(stages: Iterable[Any], _context: Any) -> Iterator[Any]:
     """Replace the leaves, and keep side inputs out of superstep 0."""
     placed = []
     fed: set[str] = set()  # collections that exist in superstep 0, made from a DataFrame alone

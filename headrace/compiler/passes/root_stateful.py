@@ -25,7 +25,7 @@ _PROCESS_SIZED = (
 def root_stateful(at_home: Collection[str]) -> Callable[[Iterable[Any], Any], Iterator[Any]]:
     """Build the pass; `at_home` names the transforms whose exchange is elided."""
 
-    def root_stateful_pass(stages: Iterable[Any], context: Any) -> Iterator[Any]:
+    def root_stateful_pass(stages: Iterable[Any], _context: Any) -> Iterator[Any]:
         for stage in stages:
             for transform in stage.transforms:
                 if transform.unique_name not in at_home and is_stateful(transform):

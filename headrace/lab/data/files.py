@@ -57,7 +57,7 @@ def log(
     fmt: Format = Format.PARQUET,
     processes: int = 1,
     *,
-    progress: Progress = lambda written: None,
+    progress: Progress = lambda _written: None,
 ) -> Path:
     """Write all events of a generator.
 

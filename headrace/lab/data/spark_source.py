@@ -66,7 +66,7 @@ class EventSource(DataSource):  # type: ignore[misc]
         """Give the name of the format."""
         return FORMAT
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
         """Make the reader."""
         del schema
         return _Reader(self.options)
@@ -87,10 +87,10 @@ class _Reader(DataSourceStreamReader):  # type: ignore[misc]
         self._started: int | None = None
         self._offered = 0
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, int]:
         return {"number": 0}
 
-    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:
         """Offer one batch more than was offered last, if it is due."""
         del limit
         if start is not None:

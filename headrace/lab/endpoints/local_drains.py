@@ -51,7 +51,7 @@ class _Count(beam.DoFn):  # type: ignore[misc]
     def __init__(self, token: str) -> None:
         self._token = token
 
-    def process(self, row: Any, window: Any = beam.DoFn.WindowParam) -> None:
+    def process(self, _row: Any, window: Any = beam.DoFn.WindowParam) -> None:
         _SHELVES[self._token][_end_of(window)] += 1
 
 
@@ -65,7 +65,7 @@ class _Drop(beam.DoFn):  # type: ignore[misc]
     def start_bundle(self) -> None:
         self._count = 0
 
-    def process(self, row: Any) -> None:
+    def process(self, _row: Any) -> None:
         self._count += 1
 
     def finish_bundle(self) -> None:

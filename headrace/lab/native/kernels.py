@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 (the name everybody knows)
+from pyspark.sql import functions as F
 
 from headrace.lab.native.kernels_ordered import BargainsInOrder, MatchesInOrder
 

@@ -41,8 +41,8 @@ class InOrder(StatefulProcessor, ABC):  # type: ignore[misc]
         self._waiting = handle.getListState("waiting", self.WAITING)
         self._known = handle.getValueState("known", "known binary")
 
-    def handleInputRows(  # noqa: N802 (Spark's name)
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any  # noqa: N803
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         """Keep rows, with a timer at the end of every slice that has any."""
         del key, timerValues
@@ -56,8 +56,8 @@ class InOrder(StatefulProcessor, ABC):  # type: ignore[misc]
             self._handle.registerTimer(end)
         return iter(())
 
-    def handleExpiredTimer(  # noqa: N802 (Spark's name)
-        self, key: Any, timerValues: Any, expiredTimerInfo: Any  # noqa: N803
+    def handleExpiredTimer(
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
     ) -> Iterator[pd.DataFrame]:
         """Take the rows whose slice has ended."""
         del key, timerValues

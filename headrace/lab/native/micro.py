@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (the name everybody knows)
+from pyspark.sql import functions as F
 
 from headrace.lab.native.kernels import with_watermark
 

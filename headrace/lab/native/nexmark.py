@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+from pyspark.sql import functions as F
 
 from headrace.lab.native.nexmark_refusals import Q12
 from headrace.lab.native.nexmark_sellers import SESSION_SETTINGS, q6, q6_thesis

@@ -33,7 +33,7 @@ class LatestSales(StatefulProcessor):  # type: ignore[misc]
             "latest", "wins bigint, sales array<struct<time: bigint, price: bigint>>"
         )
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002 (Spark's form)
         """Take the new sales of a seller."""
         wins, sales = self._cell.get() if self._cell.exists() else (0, ())
         fresh = [(row.bid_time, row.price) for row in rows]
@@ -58,7 +58,7 @@ class GroupedSales(StatefulProcessor):  # type: ignore[misc]
         """Open the cell: the prices of the group that fills."""
         self._cell = handle.getValueState("prices", "prices array<bigint>")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: ARG002 (Spark's form)
         """Take the new sales of a seller."""
         prices = list(self._cell.get()[0]) if self._cell.exists() else []
         for _, _, price in sorted((row.expires, row.auction, row.price) for row in rows):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+from pyspark.sql import functions as F
 
 #: A bid names an auction at most so many events before the auction comes.
 LEAD_EVENTS = 200

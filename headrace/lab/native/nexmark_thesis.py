@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+from pyspark.sql import functions as F
 
 from headrace.lab.native.nexmark_stream import (
     bids,

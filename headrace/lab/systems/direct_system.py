@@ -42,7 +42,7 @@ class DirectSystem:
         with LocalDrain(request.drain.kind) as drain:
             events = pipeline | "Events" >> source
             rows = events | "Query" >> request.workload.build(request.settings)
-            rows | "Drain" >> drain.step()  # noqa: B018 (applying it is the effect)
+            rows | "Drain" >> drain.step()
             if request.streaming:
                 _check_triggers(pipeline, request.workload.full_name)
             with request.watch(lambda: Glance(rows=drain.count)):

@@ -50,7 +50,7 @@ class _Count(beam.DoFn):  # type: ignore[misc]
     def start_bundle(self) -> None:
         self._count = 0
 
-    def process(self, row: Any) -> None:
+    def process(self, _row: Any) -> None:
         self._count += 1
 
     def finish_bundle(self) -> None:
@@ -95,7 +95,7 @@ class HeadraceSystem:
             pipeline = beam.Pipeline(SparkRunner(self._session), PipelineOptions(flags))
             events = pipeline | "Events" >> self._source(request)
             rows = events | "Query" >> request.workload.build(request.settings)
-            rows | "Drain" >> _drain_step(request, drain)  # noqa: B018 (applying is the effect)
+            rows | "Drain" >> _drain_step(request, drain)
             start = time.perf_counter()
             result = pipeline.run()
             with request.watch(_looking(result, checkpoint, _id_of(pipeline, events))):

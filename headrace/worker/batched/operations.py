@@ -76,9 +76,9 @@ def _write(factory: Any, transform_id: str, proto: Any, payload: bytes, consumer
 class Shared:
     """Pickles to a reference, so that several unpicklings give one and the same DoFn."""
 
-    table: dict[int, Any] = {}  # noqa: RUF012 (emptied when the stage is built)
+    table: dict[int, Any] = {}
     #: Transforms whose DoFns look at whole windowed values; emptied with the table.
-    whole: set[str] = set()  # noqa: RUF012
+    whole: set[str] = set()
 
     def __init__(self, info: Any) -> None:
         self._token = id(info)

@@ -110,7 +110,7 @@ class WindowTables(StreamGrouper):
         self._loaded = 0  # packed bytes of those values
         self._watermark = MIN_MICROS
 
-    def attach(self, store: Store, watermark: int, now: int = 0) -> None:
+    def attach(self, store: Store, watermark: int, now: int = 0) -> None:  # noqa: ARG002 (processing time matters to no window here)
         """Begin an epoch."""
         self._store = store
         self._watermark = watermark
@@ -127,7 +127,7 @@ class WindowTables(StreamGrouper):
         if self._used >= self._memory:
             self.flush()  # packed values take a fraction of what objects take
 
-    def advance(self, watermark: int, now: int, push: Push) -> None:
+    def advance(self, watermark: int, now: int, push: Push) -> None:  # noqa: ARG002 (the same)
         """Hand on every window whose end the watermark has passed, in the order of their ends."""
         self._collect()
         if watermark <= self._watermark:

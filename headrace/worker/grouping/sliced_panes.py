@@ -55,7 +55,7 @@ class SlicedTables(WindowTables):
         super().attach(store, watermark, now)
         self._fresh = {}
 
-    def advance(self, watermark: int, now: int, push: Push) -> None:
+    def advance(self, watermark: int, now: int, push: Push) -> None:  # noqa: ARG002 (processing time matters to no window here)
         """Hand on every window whose end the watermark has passed, in the order of their ends."""
         self._collect()
         before = self._watermark

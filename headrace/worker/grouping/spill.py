@@ -35,7 +35,7 @@ class RunFile:
     """An anonymous temporary file that is closed when nobody points at it any more."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="headrace-spill-")  # noqa: SIM115 (lives on)
+        self._file = tempfile.TemporaryFile(prefix="headrace-spill-")
         self.write = self._file.write
         self.flush = self._file.flush
         self.fileno = self._file.fileno

@@ -59,7 +59,7 @@ class GlobalGrouper(TableGrouper):
         table, self._table = self._table, {}
         return {GLOBAL_SPAN: table} if table else {}
 
-    def pane(self, span: Span) -> Meta:
+    def pane(self, span: Span) -> Meta:  # noqa: ARG002 (there is one window)
         """Give time, window and pane of the only window."""
         return self._pane
 

@@ -166,14 +166,14 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         return window_id
 
     def set_timer(
-        self, window: Any, name: str, time_domain: str, timestamp: Any, dynamic_timer_tag: str = ""
+        self, window: Any, name: str, time_domain: str, timestamp: Any, dynamic_timer_tag: str = ""  # noqa: ARG002 (Beam's form)
     ) -> None:
         """Set a timer of a trigger."""
         moment = timestamp if type(timestamp) is Timestamp else Timestamp.of(timestamp)
         self._first(window).timers[name, time_domain] = moment.micros
 
     def clear_timer(
-        self, window: Any, name: str, time_domain: str, dynamic_timer_tag: str = ""
+        self, window: Any, name: str, time_domain: str, dynamic_timer_tag: str = ""  # noqa: ARG002 (Beam's form)
     ) -> None:
         """Take a timer back."""
         for ident in self._ids(window):

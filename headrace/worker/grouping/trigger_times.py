@@ -31,16 +31,16 @@ def output_time(windowing: Any) -> OutputTime:
         case TimestampCombiner.OUTPUT_AT_EOW:
             return _end_of_window
         case TimestampCombiner.OUTPUT_AT_EARLIEST:
-            return lambda window, times, mark: min((t for t in times if t >= mark), default=None)
+            return lambda _window, times, mark: min((t for t in times if t >= mark), default=None)
         case TimestampCombiner.OUTPUT_AT_LATEST:
-            return lambda window, times, mark: max((t for t in times if t >= mark), default=None)
+            return lambda _window, times, mark: max((t for t in times if t >= mark), default=None)
         case TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED:
             return _transformed(windowing.windowfn.get_transformed_output_time)
     msg = f"unknown timestamp combiner {windowing.timestamp_combiner}"
     raise ValueError(msg)
 
 
-def _end_of_window(window: Any, times: list[int], mark: int) -> int | None:
+def _end_of_window(window: Any, _times: list[int], _mark: int) -> int | None:
     return last_moment(window)
 
 

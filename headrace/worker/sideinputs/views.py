@@ -7,7 +7,6 @@ Values are decoded only when a view asks for them. Knows nothing of who waits: s
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration
 
 from headrace.errors import HeadraceError, StateError
+from headrace.state.byte_cache import ByteCache
 from headrace.state.layout import Kind, moment, name, part, rest_of, stamp, under, until
 from headrace.state.store import Store, odd_rows
 from headrace.worker.sideinputs.firings import Firing, firing_of, patience_of
@@ -148,7 +148,8 @@ class StoredSide:
         )
         self._form = _MAP if multimap else _LIST
         self._mark_row = name(Kind.SIDE, channel, 0, self._form, time=_FOR_EVER)
-        self._cache = _Cache(MAX_CACHED_BYTES)
+        # Decoded views by their window and content; the latest always, whatever its size.
+        self._cache = ByteCache[tuple[bytes, bytes], Any](MAX_CACHED_BYTES, keep_latest=True)
         self._store: Store | None = None
         self._forget_epoch()
         self._watermark = self._marked = 0
@@ -343,10 +344,10 @@ class StoredSide:
         head = self._head(base)
         if head is _NO_HEAD:
             return {} if self._multimap else []
-        found = self._cache.get(window, head.token)
+        found = self._cache.get((window, head.token))
         if found is None:
             found = self._decode_map(base) if self._multimap else self._decode_list(base, head)
-            self._cache.put(window, head, found)
+            self._cache.put((window, head.token), found, head.size)
         return found
 
     def _decode_list(self, base: bytes, head: _Head) -> list[Any]:
@@ -430,7 +431,7 @@ class StoredSide:
         self._rows.put(base + _HEAD, _HEAD_ROW.pack(*new))
         views: dict[bytes, Any] = self._maps if self._multimap else self._lists
         if arrived.name in views:
-            self._cache.put(arrived.name, new, views[arrived.name])
+            self._cache.put((arrived.name, new.token), views[arrived.name], new.size)
 
     def _write_chunks(
         self, base: bytes, arrived: _Arrived, chunks: int, digest: Any
@@ -491,30 +492,3 @@ class StoredSide:
                 msg = f"a part of side input {self._channel} is missing in the store"
                 raise odd_rows(msg)
             yield one[1:]
-
-
-class _Cache:
-    """Decoded views by content, the ones used last; the latest always, whatever its size."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._views: OrderedDict[tuple[bytes, bytes], tuple[int, Any]] = OrderedDict()
-        self._max_bytes = max_bytes
-        self._bytes = 0
-
-    def get(self, window: bytes, token: bytes) -> Any:
-        """Give a view, None if it is not here."""
-        found = self._views.get((window, token))
-        if found is None:
-            return None
-        self._views.move_to_end((window, token))
-        return found[1]
-
-    def put(self, window: bytes, head: _Head, view: Any) -> None:
-        """Keep a view; whoever was not used for the longest time makes room."""
-        old = self._views.pop((window, head.token), None)
-        if old is not None:
-            self._bytes -= old[0]
-        self._views[window, head.token] = head.size, view
-        self._bytes += head.size
-        while self._bytes > self._max_bytes and len(self._views) > 1:
-            self._bytes -= self._views.popitem(last=False)[1][0]

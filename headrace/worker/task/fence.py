@@ -23,7 +23,7 @@ _epoch: Epoch | None = None  # a worker process has one task at a time
 
 def enter(epoch: Epoch | None) -> None:
     """Say for which epoch this process works from now on; None: for none of a stream."""
-    global _epoch  # noqa: PLW0603 (Beam's file systems are one for the whole process, too)
+    global _epoch
     _epoch = epoch
     if epoch is not None:
         check()

@@ -45,7 +45,7 @@ class InMemory:
         )
 
     def pending(
-        self, stage: int, needs: Sequence[Need], windowed_coder: Any, keyed: bool  # noqa: ARG002
+        self, stage: int, needs: Sequence[Need], windowed_coder: Any, keyed: bool
     ) -> None:
         """Nobody waits: side inputs come before the data, and are whole then."""
 

@@ -14,7 +14,7 @@ from headrace.lab.workloads import kernels
 from headrace.lab.workloads.kernels import finance, network, twitter_cep
 from tests.lab.local_runs import native_rows, oracle_rows, streamed_rows
 
-SMALL = {
+SMALL: dict[str, dict[str, Any]] = {
     "network": {"servers": 4, "suspects": 5, "server_threshold": 3, "user_threshold": 12},
     "pagerank": {"vertices": 50, "window_ms": 2_000, "tolerance": 1e-3},
     "twitter_nlp": {},
@@ -31,7 +31,7 @@ class OnRocksDb:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
 
-    def newSession(self) -> Any:  # noqa: N802 (Spark's name)
+    def newSession(self) -> Any:
         session = self._spark.newSession()
         session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
         return session

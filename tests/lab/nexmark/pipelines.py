@@ -28,12 +28,12 @@ _runs = itertools.count()
 _collected: dict[int, list[Any]] = {}
 
 
-def person(id: int, at: int = 0, *, name: str = "Ann Lee", state: str = "OR") -> Person:  # noqa: A002
+def person(id: int, at: int = 0, *, name: str = "Ann Lee", state: str = "OR") -> Person:
     return Person(id, name, "a@b.com", "1 2 3 4", "Bend", state, T0 + at, "pp")
 
 
 def auction(
-    id: int,  # noqa: A002
+    id: int,
     at: int = 0,
     *,
     expires: int = 1_000,
@@ -59,7 +59,7 @@ def stamped(event: Record) -> TimestampedValue:
     return TimestampedValue(event, Timestamp(micros=event.date_time * 1_000))
 
 
-class _Keep(beam.DoFn):
+class _Keep(beam.DoFn):  # type: ignore[misc]
     """Keeps rows with their times; refuses what is not plain."""
 
     def __init__(self, run: int) -> None:
@@ -83,7 +83,7 @@ def _keep(events: Any, workload: Workload, settings: NexmarkSettings) -> int:
 
 def answers(
     workloads: Iterable[Workload],
-    events: Iterable[Record],
+    events: Iterable[Any],
     settings: NexmarkSettings = DEFAULTS,
 ) -> dict[str, list[tuple[Row, int]]]:
     """Answer several questions about a bounded input; rows with times in microseconds.
@@ -91,7 +91,8 @@ def answers(
     As many as possible share a pipeline. Beam's local runner mixes up the timers of two steps
     that call them by the same name, so only one question about winning bids can be among them.
     """
-    events, found = [*events], {}
+    events = [*events]
+    found: dict[str, list[tuple[Row, int]]] = {}
     alone = [[w] for w in workloads if w.name in _ALONE]
     together = [w for w in workloads if w.name not in _ALONE]
     for group in [together, *alone] if together else alone:
@@ -104,7 +105,7 @@ def answers(
 
 
 def batch(
-    workload: Workload, events: Iterable[Record], settings: NexmarkSettings = DEFAULTS
+    workload: Workload, events: Iterable[Any], settings: NexmarkSettings = DEFAULTS
 ) -> list[Row]:
     """Answer a bounded input; rows in order."""
     return sorted(row for row, _ in answers([workload], events, settings)[workload.name])
@@ -118,7 +119,7 @@ class Pass(NamedTuple):
 
 def streaming(
     workload: Workload,
-    script: Iterable[Record | int | Pass],
+    script: Iterable[Any],
     settings: NexmarkSettings = DEFAULTS,
 ) -> list[tuple[Row, int]]:
     """Answer a stream that a script describes: records arrive, numbers are watermarks after T0.

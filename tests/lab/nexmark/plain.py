@@ -130,7 +130,7 @@ def event(c: Any, first_id: int, k: int) -> Event:
 
     def some_person() -> int:
         active = min(q + 1, c.num_active_people)
-        return q + 1 - active + r.below64(active + 10)
+        return q + 1 - active + r.below64(active + 10)  # type: ignore[no-any-return]
 
     if kind == 0:
         name = FIRST[r.below(11)] + " " + LAST[r.below(9)]

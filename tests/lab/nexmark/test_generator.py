@@ -170,7 +170,9 @@ def test_a_range_equals_the_same_range_of_the_whole() -> None:
 
 
 def test_beyond_two_million_events_a_second_times_stay_apart_unless_beams_are_asked_for() -> None:
-    fast = {"num_events": 50, "first_event_rate": 4_000_000, "next_event_rate": 4_000_000}
+    fast: dict[str, Any] = {
+        "num_events": 50, "first_event_rate": 4_000_000, "next_event_rate": 4_000_000
+    }
     base = 1_436_918_400_000
     made = generator(NexmarkSettings(**fast))
     assert made.batch(0, 50)["nanos"].to_pylist() == [base * 10**6 + 250 * n for n in range(50)]

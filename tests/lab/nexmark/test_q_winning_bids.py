@@ -19,7 +19,7 @@ from tests.lab.nexmark.pipelines import T0, answers, auction, batch, bid, rows, 
 IMPATIENT = NexmarkSettings(num_in_flight_auctions=10)
 
 # Auction by auction: what happens to it, and who must win (auction, bidder, price, time, expires).
-CASES = {
+CASES: dict[str, Any] = {
     "an early bid wins": (
         [bid(1, 900, -5_000), auction(1), bid(1, 800, 10)], (1, 7, 900, T0 - 5_000, T0 + 1_000)
     ),

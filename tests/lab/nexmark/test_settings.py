@@ -14,7 +14,7 @@ from headrace.lab.parameters import parameters_of, read_settings
 from headrace.lab.workloads.nexmark.settings import NexmarkSettings
 from headrace.lab.workloads.nexmark.times import Schedule
 
-SLOW = {"first_event_rate": 1, "next_event_rate": 1, "rate_unit": "PER_MINUTE"}
+SLOW: dict[str, Any] = {"first_event_rate": 1, "next_event_rate": 1, "rate_unit": "PER_MINUTE"}
 
 
 @pytest.mark.parametrize(
