@@ -40,8 +40,10 @@ class _OnSpark(TestTestStream):
 
 @pytest.mark.spark
 class TestOnSpark(
-    chosen(_OnSpark, "test_basic_execution", "test_gbk_execution_after_watermark_trigger")
-):  # type: ignore[misc]
+    chosen(  # type: ignore[misc]
+        _OnSpark, "test_basic_execution", "test_gbk_execution_after_watermark_trigger"
+    )
+):
     """Some of them on Spark too."""
 
 
