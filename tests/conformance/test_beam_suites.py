@@ -53,7 +53,7 @@ ON_SPARK = {
 class OnHeadrace(unittest.TestCase):
     """Swaps the runner for the time of each test."""
 
-    runner = "inline"
+    headrace_runner = "inline"
 
     def setUp(self) -> None:
         stack = contextlib.ExitStack()
@@ -63,7 +63,7 @@ class OnHeadrace(unittest.TestCase):
             f"{theirs.__module__.removeprefix('apache_beam.')}::{theirs.__name__}::"
             f"{self._testMethodName}", known,
         )  # fmt: skip
-        stack.enter_context(runs_on(self.runner, shards=lambda: shards))
+        stack.enter_context(runs_on(self.headrace_runner, shards=lambda: shards))
         stack.enter_context(carried_records(sys.modules[theirs.__module__], [theirs]))
         self.addCleanup(stack.close)
         super().setUp()
@@ -74,7 +74,7 @@ class OnHeadrace(unittest.TestCase):
 class OnSpark(OnHeadrace):
     """The same, on Spark."""
 
-    runner = "headrace"
+    headrace_runner = "headrace"
 
 
 def on_headrace(

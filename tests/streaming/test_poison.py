@@ -19,7 +19,7 @@ from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec,
 from headrace.errors import OptionError, WorkerLostError
 from tests.streaming.harness import Gathered, checkpointed, finished, jot, jotted, streaming
 
-pytestmark = [pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(120, func_only=True)]
 
 AT = window.TimestampedValue
 

@@ -27,7 +27,7 @@ from tests.streaming.harness import (
     streaming,
 )
 
-pytestmark = [pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(120, func_only=True)]
 
 TOTAL = ReadModifyWriteStateSpec("total", coders.VarIntCoder())
 TOTAL_PARAM = beam.DoFn.StateParam(TOTAL)

@@ -14,7 +14,7 @@ from apache_beam.transforms.window import TimestampedValue
 
 from tests.streaming.harness import finished, jot, jotted, streaming
 
-pytestmark = [pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(120, func_only=True)]
 
 
 def script() -> Any:

@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
 from headrace.worker.userstate.splitter import splitting
 from tests.streaming.harness import checkpointed, jot, jotted, started, streaming, until
 
-pytestmark = [pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(120, func_only=True)]
 
 class Ranges(core.RestrictionProvider):  # type: ignore[misc]
     """The element is the number of positions."""

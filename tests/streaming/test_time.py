@@ -22,7 +22,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from tests.streaming.harness import finished, jot, jotted, streaming
 
-pytestmark = [pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(120, func_only=True)]
 
 WALL = TimerSpec("wall", beam.TimeDomain.REAL_TIME)
 EVENT = TimerSpec("event", beam.TimeDomain.WATERMARK)
