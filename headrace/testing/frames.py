@@ -39,7 +39,7 @@ Selection = Callable[[pa.Table], pa.Table]
 class LocalSession:
     """Stands where a pipeline would have a `SparkSession`."""
 
-    def createDataFrame(  # noqa: N802 (Spark's name)
+    def createDataFrame(
         self, data: Iterable[Any] | pa.Table, schema: spark.StructType | str
     ) -> LocalFrame:
         """Make a DataFrame of rows: dicts, tuples in the order of the columns, or plain values.
@@ -101,10 +101,10 @@ def _plain(value: Any) -> Any:
 class LocalFrame:
     """Rows with columns, bounded."""
 
-    isStreaming = False  # noqa: N815 (Spark's name)
+    isStreaming = False
 
     def __init__(self, session: LocalSession, table: pa.Table, columns: spark.StructType) -> None:
-        self.sparkSession = session  # noqa: N815 (Spark's name)
+        self.sparkSession = session
         self.schema = columns
         self._table = table
 
@@ -122,11 +122,11 @@ class LocalFrame:
         """Give all rows."""
         return list(self._rows())
 
-    def toArrow(self) -> pa.Table:  # noqa: N802 (Spark's name)
+    def toArrow(self) -> pa.Table:
         """Give the rows as an Arrow table."""
         return self._table
 
-    def toPandas(self) -> Any:  # noqa: N802 (Spark's name)
+    def toPandas(self) -> Any:
         """Give the rows as a pandas DataFrame."""
         return self._table.to_pandas()
 
@@ -134,7 +134,7 @@ class LocalFrame:
         """Give how many rows there are."""
         return int(self._table.num_rows)
 
-    def isEmpty(self) -> bool:  # noqa: N802 (Spark's name)
+    def isEmpty(self) -> bool:
         """Whether there are no rows."""
         return self.count() == 0
 
@@ -142,7 +142,7 @@ class LocalFrame:
         """Give the first row; None if there is none."""
         return next(self._rows(), None)
 
-    def selectExpr(self, *expressions: str) -> LocalFrame:  # noqa: N802 (Spark's name)
+    def selectExpr(self, *expressions: str) -> LocalFrame:
         """Choose columns as `ReadFromSpark` does; other expressions need Spark."""
         names, select = selection(expressions)
         table = select(self._table)

@@ -166,7 +166,7 @@ class LocalHost:
 
         return LocalRows(self._session, work)
 
-    def prepare_epochs(self, shards: int) -> None:
+    def prepare_epochs(self, shards: int) -> None:  # noqa: ARG002 (every shard is at home here)
         """Begin anew, if an earlier run was cancelled."""
         self._cancelled = False
 

@@ -38,14 +38,14 @@ class ScriptedStream:
         batches_at_once: how many added batches an epoch may take together; None: all there are.
     """
 
-    isStreaming = True  # noqa: N815 (Spark's name)
+    isStreaming = True
 
     def __init__(
         self, schema: spark.StructType | str, *, batches_at_once: int | None = 1,
         session: LocalSession | None = None,
     ) -> None:
         self.schema = schema if isinstance(schema, spark.StructType) else columns_of_words(schema)
-        self.sparkSession = session or LocalSession()  # noqa: N815 (Spark's name)
+        self.sparkSession = session or LocalSession()
         self.batches_at_once = batches_at_once
         self._batches: list[pa.Table] = []
         self._wakers: list[Callable[[], None]] = []
@@ -66,7 +66,7 @@ class ScriptedStream:
             wake()
         return self
 
-    def selectExpr(self, *expressions: str) -> SelectedStream:  # noqa: N802 (Spark's name)
+    def selectExpr(self, *expressions: str) -> SelectedStream:
         """Choose columns as `ReadFromSpark` does; other expressions need Spark."""
         names, select = selection(expressions)
         columns = spark.StructType([self.schema[name] for name in names])
@@ -105,7 +105,7 @@ class SelectedStream:
     stream: ScriptedStream
     schema: spark.StructType
     select: Selection
-    isStreaming: bool = True  # noqa: N815 (Spark's name)
+    isStreaming: bool = True
 
     @property
     def columns(self) -> list[str]:
@@ -113,7 +113,7 @@ class SelectedStream:
         return list(self.schema.names)
 
     @property
-    def sparkSession(self) -> LocalSession:  # noqa: N802 (Spark's name)
+    def sparkSession(self) -> LocalSession:
         """The session it belongs to."""
         return self.stream.sparkSession
 
@@ -133,7 +133,7 @@ class ScriptedQuery:
         available_now: bool,
     ) -> None:
         self.name = name
-        self.isActive = True  # noqa: N815 (Spark's name)
+        self.isActive = True
         self._source, self._files, self._log, self._arrived = source, files, log, arrived
         self._available_now = available_now
         if not files.exists(f"{log}/metadata"):

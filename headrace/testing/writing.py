@@ -38,7 +38,7 @@ class LocalWriter:
         self._options |= options
         return self
 
-    def partitionBy(self, *columns: str) -> LocalWriter:  # noqa: N802 (Spark's name)
+    def partitionBy(self, *columns: str) -> LocalWriter:
         """Refuse: folders for columns are Spark's work."""
         msg = f"partition_by={columns} needs Spark; leave it out in a test without"
         raise UnsupportedTransformError(msg)
@@ -65,7 +65,7 @@ class LocalWriter:
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(unfinished, folder)
 
-    def saveAsTable(self, name: str) -> None:  # noqa: N802 (Spark's name)
+    def saveAsTable(self, name: str) -> None:
         """Refuse: tables are Spark's."""
         msg = f"the table {name} needs Spark; write to a path, or by a function"
         raise UnsupportedTransformError(msg)
