@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from apache_beam.transforms import sideinputs
-from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import Duration
 
 
@@ -20,13 +19,6 @@ def lookback_of(mapping: Any) -> int | None:
         return int(Duration.of(bound).micros)
     own = getattr(mapping, "__module__", "") == sideinputs.__name__
     return 0 if own else None
-
-
-def window_key(window: Any) -> Any:
-    """Give what a dict may find a window by: hashing Beam's own interval windows is slow."""
-    if type(window) is IntervalWindow:
-        return window._start_micros, window._end_micros  # noqa: SLF001 (others build objects)
-    return window
 
 
 class Part:

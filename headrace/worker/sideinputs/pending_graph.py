@@ -19,7 +19,7 @@ from apache_beam.utils import windowed_value
 
 from headrace.state.store import Store
 from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta, columns
-from headrace.worker.sideinputs.arrivals import window_key
+from headrace.worker.batched.window_keys import window_key
 from headrace.worker.sideinputs.pending_rows import (
     END,
     NEVER,

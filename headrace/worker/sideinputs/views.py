@@ -15,7 +15,8 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from headrace.errors import HeadraceError
 from headrace.state.byte_cache import ByteCache
 from headrace.state.store import Store
-from headrace.worker.sideinputs.arrivals import Arrived, Part, window_key
+from headrace.worker.batched.window_keys import window_key
+from headrace.worker.sideinputs.arrivals import Arrived, Part
 from headrace.worker.sideinputs.firings import Firing, firing_of, patience_of
 from headrace.worker.sideinputs.view_rows import NO_HEAD, ViewRows
 
