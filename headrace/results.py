@@ -15,16 +15,13 @@ from apache_beam.runners.runner import PipelineResult, PipelineState
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.engine.batch import Outcome, run_batch
+from headrace.engine.clock import Clock
 from headrace.engine.failures import show_all
-from headrace.engine.gateway import show_spark_log
+from headrace.engine.host import Host
 from headrace.engine.leftovers import remove_own_folders
 from headrace.engine.listening import ear
 from headrace.engine.metrics import of_steps
-from headrace.engine.session import (
-    Place,
-)
 from headrace.engine.signals import ToldToEndError, say_end, told_to_end
-from headrace.engine.spark_host import SparkHost
 from headrace.engine.standing import Standing, StreamOptions
 from headrace.engine.stream import Stream
 from headrace.io.frames import Frames
@@ -45,16 +42,15 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
     """A running or finished pipeline."""
 
     def __init__(
-        self, plan: Plan, place: Place, settings: Settings, progress: str, frames: Frames
+        self, plan: Plan, host: Host, settings: Settings, progress: str, frames: Frames
     ) -> None:
         super().__init__(PipelineState.STARTING)
         self._frames = frames
         self.plan = plan
-        self._place = place
+        self._host = host
         self._settings = settings
         self._progress = progress
         self._group = settings.run or f"headrace-{uuid.uuid4().hex[:12]}"
-        self._host = SparkHost(place, self._group)
         self._outcome = Outcome()
         self._failure: BaseException | None = None
         self._cancelled = False
@@ -71,12 +67,10 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
     def show_all(self) -> None:
         """Let failures be shown whole: the frames of Beam and headrace, and what Spark logs."""
         self._debug = True
-        show_spark_log(self._place.parent)
+        self._host.show_log()
 
     def _work(self) -> None:
-        from headrace.engine.progress import watching
-
-        with watching(self._place, self._group, self.plan, self._progress):
+        with self._host.watching(self.plan, self._progress):
             self._outcome = run_batch(
                 self.plan, self._host, self._settings, f"headrace: {self.plan.name}", self._frames
             )
@@ -211,14 +205,15 @@ class StreamResult(HeadraceResult):
     def __init__(
         self,
         plan: Plan,
-        place: Place,
+        host: Host,
         settings: Settings,
         progress: str,
         frames: Frames,
         options: StreamOptions,
+        clock: Clock | None = None,
     ) -> None:
-        super().__init__(plan, place, settings, progress, frames)
-        self._stream = Stream(plan, self._host, settings, frames, options)
+        super().__init__(plan, host, settings, progress, frames)
+        self._stream = Stream(plan, host, settings, frames, options, clock)
         self._stopping = False
         self._kept = options.checkpoint
 

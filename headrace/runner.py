@@ -39,6 +39,7 @@ from headrace.engine.session import (
     shares_disk,
     start_session,
 )
+from headrace.engine.spark_host import SparkHost
 from headrace.errors import OptionError, PackagingError, UnsupportedTransformError
 from headrace.io.file_shards import keep_shards
 from headrace.io.frames import Frames, frames_of
@@ -48,6 +49,7 @@ from headrace.io.sources import ReadFromSpark
 from headrace.options import HeadraceOptions, needs_of, stream_options, wish_of
 from headrace.plan.settings import Settings
 from headrace.plan.step_names import plain_step
+from headrace.plan.supersteps import Plan
 from headrace.results import HeadraceResult, StreamResult
 
 #: What a user of this module may rely on; `session` makes the DataFrames a pipeline reads.
@@ -58,23 +60,16 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 
-class SparkRunner(PipelineRunner):  # type: ignore[misc]
-    """Runs Beam pipelines on Spark through PySpark.
-
-    With `spark`, the given session is used and left as it is; without, the active session is used,
-    or one is started on `--spark_master`.
+class HeadraceRunner(PipelineRunner):  # type: ignore[misc]
+    """What headrace does with a pipeline wherever its tasks run.
 
     Args:
-        spark: the session; not one of Spark Connect, which has no `SparkContext`.
-        drain: splittable DoFns leave out what they have not begun, as in a pipeline that is
-            drained. To drain a stream that runs, call its result's `drain`.
+        drain: splittable DoFns leave out what they have not begun.
     """
 
-    def __init__(self, spark: Any | None = None, *, drain: bool = False) -> None:
+    def __init__(self, *, drain: bool = False) -> None:
         super().__init__()
-        refuse_connect(spark)
-        self._spark = spark
-        self._drain = drain  # splittable DoFns truncate what they have not begun
+        self._drain = drain
         self._interactive = False
 
     def is_fnapi_compatible(self) -> bool:
@@ -138,18 +133,50 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
         self, proto: Any, options: Any, frames: Frames | None = None
     ) -> HeadraceResult:
         """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
+        raise NotImplementedError
+
+    def compiled(
+        self, proto: Any, options: Any, frames: Frames | None, shards: int
+    ) -> tuple[Plan, Frames, bool]:
+        """Compile a pipeline; give the plan, its DataFrames, and whether it is a streaming one."""
         frames = (frames or Frames()).renamed(drop_cells(proto))
         known = options.view_as(HeadraceOptions)
-        wish = wish_of(known)
-        tell_steps()
-        # Before Spark starts: what cannot run is refused at no cost.
         streaming = options.view_as(StandardOptions).streaming or is_unbounded(proto)
         plan = compile_pipeline(
-            proto, shards=known.shards or 1, name=_name(options), drain=self._drain,
+            proto, shards=shards, name=_name(options), drain=self._drain,
             streaming=streaming, slicing=not known.no_slicing,
         )
         if streaming:
             frames.check_epochs()
+        return plan, frames, streaming
+
+
+class SparkRunner(HeadraceRunner):
+    """Runs Beam pipelines on Spark through PySpark.
+
+    With `spark`, the given session is used and left as it is; without, the active session is used,
+    or one is started on `--spark_master`.
+
+    Args:
+        spark: the session; not one of Spark Connect, which has no `SparkContext`.
+        drain: splittable DoFns leave out what they have not begun, as in a pipeline that is
+            drained. To drain a stream that runs, call its result's `drain`.
+    """
+
+    def __init__(self, spark: Any | None = None, *, drain: bool = False) -> None:
+        super().__init__(drain=drain)
+        refuse_connect(spark)
+        self._spark = spark
+
+    def run_proto(
+        self, proto: Any, options: Any, frames: Frames | None = None
+    ) -> HeadraceResult:
+        """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
+        known = options.view_as(HeadraceOptions)
+        wish = wish_of(known)
+        tell_steps()
+        # Before Spark starts: what cannot run is refused at no cost.
+        plan, frames, streaming = self.compiled(proto, options, frames, known.shards or 1)
         needs, main_session = needs_of(options), _main_session(options)
         check_files(needs)
         sweep_folders()
@@ -172,10 +199,11 @@ class SparkRunner(PipelineRunner):  # type: ignore[misc]
             ear=_ear_of(place),
             run=f"headrace-{uuid.uuid4().hex[:12]}",
         )
+        host = SparkHost(place, settings.run)
         result = (
-            StreamResult(plan, place, settings, known.progress, frames, stream_options(known))
+            StreamResult(plan, host, settings, known.progress, frames, stream_options(known))
             if streaming
-            else HeadraceResult(plan, place, settings, known.progress, frames)
+            else HeadraceResult(plan, host, settings, known.progress, frames)
         )
         if known.debug:
             result.show_all()

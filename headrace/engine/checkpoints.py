@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import IO, Any
+from typing import Any
 
 from headrace.engine.checkpoint_reading import (
     PIPELINE,
@@ -26,7 +26,7 @@ from headrace.engine.checkpoint_reading import (
     read_manifest,
 )
 from headrace.engine.exclusive import created
-from headrace.engine.fencing import claimed, incarnation_name, locked, newest_incarnation
+from headrace.engine.fencing import Lock, claimed, incarnation_name, locked, newest_incarnation
 from headrace.engine.identity import Description, difference
 from headrace.engine.manifests import (
     KEPT_MANIFESTS,
@@ -54,7 +54,7 @@ class Checkpoint:
     """A checkpoint folder in the hands of a driver. Made by `open`; close it at the end."""
 
     def __init__(
-        self, files: Files, lock: IO[str] | None, description: Description, incarnation: int
+        self, files: Files, lock: Lock | None, description: Description, incarnation: int
     ) -> None:
         self.files = files
         self.incarnation = incarnation
@@ -82,7 +82,7 @@ class Checkpoint:
             files = Files(place)
             if files.is_local:
                 check_trusted(Path(files.path("")))
-            lock = locked(files) if files.is_local else None
+            lock = locked(files)
         except (OSError, ValueError) as e:
             msg = f"{shown(place)} cannot be a checkpoint folder: {e}"
             raise CheckpointError(msg) from e

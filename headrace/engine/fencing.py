@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from headrace.engine.checkpoint_reading import numbers
 from headrace.engine.exclusive import created, see_that_it_refuses
@@ -30,6 +30,13 @@ LOCK = "lock"
 INCARNATIONS = "incarnations"
 
 _log = logging.getLogger(__name__)
+
+
+class Lock(Protocol):
+    """Keeps others from a folder until it is closed, or its process ends."""
+
+    def close(self) -> None:
+        """Let others have the folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +98,16 @@ def claimed(files: Files, now: int) -> int:
     return number
 
 
-def locked(files: Files) -> IO[str] | None:
-    """Lock a local folder for this process; None if it has no locks; an error names who has it."""
+def locked(files: Files) -> Lock | None:
+    """Lock a folder for this process; None if it has no locks; an error names who has it."""
+    if files.has_memory_lock:
+        found = files.memory_lock()
+        if found is None:
+            msg = f"checkpoint {files.place} is in use in this process; end that run first"
+            raise CheckpointError(msg)
+        return found
+    if not files.is_local:
+        return None
     Path(files.path("")).mkdir(parents=True, exist_ok=True)
     lock = open(files.path(LOCK), "a+", encoding="utf-8")  # held until it is closed
     try:

@@ -8,6 +8,7 @@ are in `spark_host` and `queries`, those without Spark in `headrace.testing`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from headrace.engine.standing import StreamOptions
@@ -142,8 +143,13 @@ class Host(Protocol):
             title: what the work is called where people look.
         """
 
-    def feeds(self, options: StreamOptions) -> Feeds:
-        """Give what will bring the batches of streaming DataFrames."""
+    def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Feeds:
+        """Give what will bring the batches of streaming DataFrames.
+
+        Args:
+            options: of the run.
+            wake: lets the loop look around, where it is the loop that brings them.
+        """
 
     def input_of(self, frame: Any) -> str:
         """Say in a few words what a streaming DataFrame reads, to tell two inputs apart."""
@@ -153,6 +159,12 @@ class Host(Protocol):
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
         """Run the callbacks that still wait where tasks ran, and tear the stages down."""
+
+    def watching(self, plan: Plan, style: str) -> AbstractContextManager[None]:
+        """Show how far a batch is while a block runs, in a style of `terminal.display`."""
+
+    def show_log(self) -> None:
+        """Let what the host itself logs of a failure be seen."""
 
     def cancel(self) -> None:
         """End the tasks that are running, once."""

@@ -6,11 +6,13 @@ Builds lazy DataFrames by `launch`, and asks for their rows. Decides nothing of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pyspark import StorageLevel
 
+from headrace.engine.gateway import show_spark_log
 from headrace.engine.inputs import input_of
 from headrace.engine.launch import end_stages, homes, launch, launch_epoch, output_frame
 from headrace.engine.probe import is_local
@@ -120,8 +122,9 @@ class SparkHost:
         rows = launch_epoch(tasks, session, epoch, shards, frame, whole, sticky)
         return SparkRows(rows, self.session)
 
-    def feeds(self, options: StreamOptions) -> Queries:
-        """Give the queries of a run."""
+    def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Queries:
+        """Give the queries of a run; they bring their batches in threads of their own."""
+        del wake
         return Queries(self.place, options)
 
     def input_of(self, frame: Any) -> str:
@@ -135,6 +138,16 @@ class SparkHost:
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
         """Run the callbacks that still wait in the workers, and tear the stages down."""
         end_stages(self.place.session, run, confirmed, 2 * self.place.parallelism)
+
+    def watching(self, plan: Plan, style: str) -> AbstractContextManager[None]:
+        """Show how far a batch is, by Spark's status tracker."""
+        from headrace.engine.progress import watching
+
+        return watching(self.place, self._group, plan, style)
+
+    def show_log(self) -> None:
+        """Let Spark's own log be seen."""
+        show_spark_log(self.place.parent)
 
     def cancel(self) -> None:
         """Cancel the run's jobs that are running now; one that is about to start is not."""

@@ -67,9 +67,9 @@ class Stream:
             tasks=epoch_tasks(plan, settings, outputs.schemas, outputs.direct),
             clock=clock or (ScriptClock() if plan.scripts else WallClock()),
         )
-        self._feeds: Feeds = host.feeds(options)
         self._lock = threading.RLock()
         self._wake = threading.Event()
+        self._feeds: Feeds = host.feeds(options, self.look)
         self._idle = threading.Condition()
         self._idle_looks = 0  # how often the loop has found nothing to do
         self._told_to_stop = False

@@ -198,6 +198,12 @@ class HadoopStorage:
 
 
 def storage_of(session: Any, path: str) -> Storage:
-    """Give the storage that a path is on, as Spark's writers in a session would take it."""
+    """Give the storage that a path is on, as Spark's writers in a session would take it.
+
+    A session that is not Spark's (`headrace.testing`) says itself where its paths lie.
+    """
+    if hasattr(session, "storage"):
+        own: Storage = session.storage()
+        return own
     found = HadoopStorage(session, path)
     return LocalStorage(found.base) if found.scheme == "file" else found

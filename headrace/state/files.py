@@ -1,7 +1,8 @@
-"""A folder of small files: on a disk, in an object store, or on any file system pyarrow knows.
+"""A folder of small files: on a disk, in an object store, in memory, or where pyarrow reaches.
 
 Files are written whole and appear at once, or not at all. Chooses the system for a place; the
-systems themselves are `disk`, `object_store` and `arrow_files`. Knows nothing of what is in a file.
+systems themselves are `disk`, `object_store`, `memory_files` and `arrow_files`. Knows nothing of
+what is in a file.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pyarrow import fs
 from headrace.state.arrow_files import ArrowFiles
 from headrace.state.disk import Disk
 from headrace.state.file_system import UNFINISHED, System
+from headrace.state.memory_files import SCHEME as MEMORY
+from headrace.state.memory_files import MemoryFiles, MemoryLock
 from headrace.state.object_store import SCHEMES, ObjectStore
 
 __all__ = ["UNFINISHED", "Files", "shown"]
@@ -36,6 +39,16 @@ class Files:
 
     def __reduce__(self) -> tuple[type[Files], tuple[str, System | None]]:
         return Files, (self.place, self._given)
+
+    @property
+    def has_memory_lock(self) -> bool:
+        """Whether the folder lies in memory and can be locked there."""
+        return isinstance(self._system, MemoryFiles)
+
+    def memory_lock(self) -> MemoryLock | None:
+        """Lock a folder that lies in memory; None: another has it."""
+        assert isinstance(self._system, MemoryFiles)
+        return self._system.lock()
 
     def path(self, name: str) -> str:
         """Give a file's path or address; for no name the folder's, unlike that of any other."""
@@ -104,9 +117,11 @@ def _is_unfinished(name: str) -> bool:
 
 def _system_at(place: str) -> System:
     """Give the system for a place; ValueError or OSError says why there is none."""
-    scheme, mark, _ = place.partition("://")
+    scheme, mark, rest = place.partition("://")
     if not mark:
         return Disk(place)
+    if scheme.lower() == MEMORY:
+        return MemoryFiles(rest.rstrip("/"))
     if scheme.lower() in SCHEMES:
         return ObjectStore.at(place)
     system, root = fs.FileSystem.from_uri(place)

@@ -15,6 +15,7 @@ from pathlib import Path
 import lmdb
 
 from headrace.errors import StateError
+from headrace.state import memory_copies
 from headrace.state.chain import BETWEEN, Chain, Link, Standing, mark_of
 from headrace.state.changelog import Rows, fetch, unpack
 from headrace.state.environments import (
@@ -38,6 +39,8 @@ __all__ = ["Unit", "forget_local", "open_unit"]
 _TRIES = 8
 #: Rows dealt out to a new shard in one transaction.
 _DEALT_ROWS = 65536
+#: Where the rows of a unit lie between two epochs.
+Copy = Environment | memory_copies.MemoryCopy
 _BUILDING = Standing(link="", version=BETWEEN, mark=0)
 
 
@@ -70,8 +73,12 @@ def open_unit(
     """
     folder = local / unit
     odd: Exception | None = None
+    begin, anew = (
+        (memory_copies.current, memory_copies.renewed) if memory_copies.is_memory(local)
+        else (current, renewed)
+    )
     try:
-        environment = current(folder, map_bytes, run)
+        environment: Copy = begin(folder, map_bytes, run)
         for _ in range(_TRIES):
             try:
                 environment.forget_dead_readers()
@@ -84,7 +91,7 @@ def open_unit(
                 found, odd = None, error
             if found is not None:
                 return found
-            environment = renewed(folder, map_bytes, run)
+            environment = anew(folder, map_bytes, run)
     except (lmdb.Error, OSError) as error:
         odd = error
     forget(folder)
@@ -104,7 +111,7 @@ def forget_local() -> None:
     KEPT.clear()
 
 
-def _brought(environment: Environment, files: Files, unit: str, chain: Chain) -> Unit | None:
+def _brought(environment: Copy, files: Files, unit: str, chain: Chain) -> Unit | None:
     """Apply what the local copy lacks; None if the copy is of another past."""
     fetched, restored = 0, False
     for _ in range(_TRIES):
@@ -138,7 +145,7 @@ def _batches(files: Files, link: Link, near: Rows | None) -> Callable[[], Iterab
 
 
 def _dealt(
-    environment: Environment,
+    environment: Copy,
     files: Files,
     unit: str,
     chains: Sequence[Chain],

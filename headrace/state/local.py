@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import StateError
+from headrace.state import memory_copies
 from headrace.state.machine import Machine, this_machine
 from headrace.state.private import private_folder
 
@@ -34,7 +35,7 @@ _BOOT_DIGITS = 8
 class LocalPlace:
     """Says where the copies of one checkpoint's units lie, on any machine."""
 
-    state_dir: str  # what the user asked for; empty: the folder for temporary files
+    state_dir: str  # what was asked for; empty: the folder for temporary files; `memory:`: none
     checkpoint: str  # its path or URI
 
     def base(self, executor: str) -> Path:
@@ -53,6 +54,8 @@ class LocalPlace:
     def bases(self) -> list[Path]:
         """Give this user's folders on this machine that are there, those of all executors."""
         root = self.state_dir or tempfile.gettempdir()
+        if memory_copies.is_memory(root):
+            return []
         if EXECUTOR not in root:
             found = [root]
         else:
@@ -61,6 +64,9 @@ class LocalPlace:
 
     def remove(self) -> None:
         """Remove the copies from this machine."""
+        if memory_copies.is_memory(self.state_dir):
+            memory_copies.forget(self._in_memory())
+            return
         folder = self.folder("")
         for base in self.bases():
             shutil.rmtree(base / folder.parent.name / folder.name, ignore_errors=True)
@@ -71,6 +77,8 @@ class LocalPlace:
         Raises:
             StateError: it is another's or lets others in; nothing of it was read.
         """
+        if memory_copies.is_memory(self.state_dir):
+            return self._in_memory()
         known = _opened.get((self, executor))
         # Only this user can have changed what lies in a base that is still the same.
         if known is not None and _is(known[0], known[1]) and known[2].is_dir():
@@ -89,6 +97,9 @@ class LocalPlace:
             raise StateError(msg) from error
         _opened[self, executor] = (base, _state(base), folder)
         return folder
+
+    def _in_memory(self) -> Path:
+        return Path(self.state_dir) / uuid.uuid5(uuid.NAMESPACE_URL, self.checkpoint).hex[:16]
 
     def _note(self, folder: Path) -> None:
         if not (folder / NOTE).exists():

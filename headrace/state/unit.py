@@ -20,6 +20,7 @@ from headrace.state.environments import Environment
 from headrace.state.files import Files
 from headrace.state.kept import KEPT
 from headrace.state.layout import MAX_NAME_BYTES
+from headrace.state.memory_copies import MemoryCopy
 from headrace.state.ordered import OrderedNames
 
 _OVER = "the unit is sealed or closed: what is written to it now would be lost"
@@ -30,7 +31,7 @@ class Unit:
 
     def __init__(
         self,
-        environment: Environment,
+        environment: Environment | MemoryCopy,
         txn: Any,
         files: Files,
         folder: str,

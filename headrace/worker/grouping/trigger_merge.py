@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from apache_beam.transforms.window import IntervalWindow, Sessions, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.worker.grouping.trigger_state import Record, Spot, spot
+from headrace.worker.batched.window_keys import WindowKey, window_key
+from headrace.worker.grouping.trigger_state import Record
 
 
 class Arrived(NamedTuple):
@@ -22,7 +23,7 @@ class Arrived(NamedTuple):
     times: list[int]
 
 
-Found = dict[Spot, Arrived]
+Found = dict[WindowKey, Arrived]
 
 
 def merge(record: Record, found: Found, window_fn: Any, driver: Any) -> Iterable[Arrived]:
@@ -69,7 +70,7 @@ def _merge_sessions(record: Record, found: Found, driver: Any) -> Iterable[Arriv
         known = [record.windows[part].window for part in parts if part in record.windows]
         result = _interval(start, end)
         if known:
-            ends = (spot(arrived.window) for arrived in fresh)
+            ends = (window_key(arrived.window) for arrived in fresh)
             _Merging(set(), record, driver).merge([*known, _union(ends)], result)
         for arrived in fresh:
             _put(moved, result, arrived)
@@ -77,7 +78,7 @@ def _merge_sessions(record: Record, found: Found, driver: Any) -> Iterable[Arriv
 
 
 def _put(moved: Found, window: Any, arrived: Arrived) -> None:
-    place = spot(window)
+    place = window_key(window)
     into = moved.get(place)
     if into is None:
         moved[place] = Arrived(window, arrived.values, arrived.times)
@@ -102,14 +103,14 @@ class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
         super().__init__(windows)
         self._record = record
         self._driver = driver
-        self.merged_away: dict[Spot, Any] = {}
+        self.merged_away: dict[WindowKey, Any] = {}
 
     def merge(self, to_be_merged: Any, merge_result: Any) -> None:
         """Let one window take the place of several."""
         record, driver = self._record, self._driver
-        target = spot(merge_result)
+        target = window_key(merge_result)
         for window in to_be_merged:
-            place = spot(window)
+            place = window_key(window)
             if place != target:
                 self.merged_away[place] = merge_result
                 # Panes are counted anew in the window that comes out.
@@ -121,6 +122,6 @@ class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
 
     def final(self, window: Any) -> Any:
         """Give the window that took the place of another in the end."""
-        while (place := spot(window)) in self.merged_away:
+        while (place := window_key(window)) in self.merged_away:
             window = self.merged_away[place]
         return window

@@ -11,7 +11,7 @@ from typing import Any
 from apache_beam.transforms.window import TimestampCombiner
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.worker.grouping.trigger_state import last_moment
+from headrace.worker.batched.window_keys import last_moment
 
 #: (window, times of elements, watermark) -> the time to hold; None if all elements are late.
 OutputTime = Callable[[Any, list[int], int], int | None]

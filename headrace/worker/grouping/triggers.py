@@ -22,6 +22,7 @@ from headrace.state import layout
 from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.batched.batches import Columns
+from headrace.worker.batched.window_keys import last_moment, window_key
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, Push
@@ -37,14 +38,8 @@ from headrace.worker.grouping.grouper import (
 )
 from headrace.worker.grouping.tables import TableGrouper
 from headrace.worker.grouping.trigger_merge import Arrived, Found, merge
-from headrace.worker.grouping.trigger_state import (
-    NOWHERE,
-    Indexed,
-    Record,
-    Shelf,
-    last_moment,
-    spot,
-)
+from headrace.worker.grouping.trigger_rows import NOWHERE, Indexed, TriggerRows
+from headrace.worker.grouping.trigger_state import Record
 from headrace.worker.grouping.trigger_times import joined, output_time
 from headrace.worker.grouping.value_bytes import ValueBytes
 
@@ -87,7 +82,7 @@ class TriggeredGroups(StreamGrouper):
         self._driver.is_merging = False
         self._pane = self._driver._output  # noqa: SLF001 (numbers and times panes; no other does)
         self._holds = output_time(windowing)
-        self._shelf = Shelf(
+        self._rows = TriggerRows(
             stage,
             windowed_coder.window_coder,
             ValueBytes(kv.value_coder()),
@@ -104,7 +99,7 @@ class TriggeredGroups(StreamGrouper):
 
     def attach(self, store: Store, watermark: int, now: int = 0) -> None:
         """Begin an epoch."""
-        self._store = self._shelf.store = store
+        self._store = self._rows.store = store
         self._move(watermark)
         self._clock.now = now
         self._intake.take()
@@ -166,7 +161,7 @@ class TriggeredGroups(StreamGrouper):
             for element in elements:
                 value = element.value
                 for window in element.windows:
-                    place = spot(window)
+                    place = window_key(window)
                     of_window = found.get(place)
                     if of_window is None:
                         if is_over(last_moment(window), watermark, allowed):
@@ -286,7 +281,7 @@ class TriggeredGroups(StreamGrouper):
         So Beam's model demands; its driver for Python leaves it to the runner.
         """
         if record.is_fresh(window) and not record.is_finished(window):
-            end = Timestamp(micros=self._shelf.expiry(window))
+            end = Timestamp(micros=self._rows.expiry(window))
             self._out.take(key, (self._pane(window, True, record, end, True),))
         record.forget(window)
 
@@ -296,23 +291,23 @@ class TriggeredGroups(StreamGrouper):
         """Give the record of a key, or of a key and window where windows do not merge."""
         suffix = self._place_of(key).to_bytes(4, "big") + layout.part(encoded_key)
         if not self._merging:
-            suffix += layout.part(self._shelf.window_impl.encode(window))
+            suffix += layout.part(self._rows.window_impl.encode(window))
         known = self._records.get(suffix) or self._stored(suffix)
         if known is None:
-            known = self._records[suffix] = Record(self._shelf, suffix, encoded_key)
+            known = self._records[suffix] = Record(self._rows, suffix, encoded_key)
         return known
 
     def _stored(self, suffix: bytes) -> Record | None:
-        data = self._store.get(self._shelf.record_head + suffix)
+        data = self._store.get(self._rows.record_head + suffix)
         if data is None:
             return None
-        record = self._records[suffix] = Record.load(self._shelf, suffix, data)
+        record = self._records[suffix] = Record.load(self._rows, suffix, data)
         return record
 
     def _settle(self) -> None:
         """Write the records at hand and their index rows, and forget them."""
         put, delete = self._store.put, self._store.delete
-        head = self._shelf.record_head
+        head = self._rows.record_head
         for suffix, record in self._records.items():
             old = record.indexed
             new = self._lazily(old, record.wanted) if record.windows else NOWHERE

@@ -19,6 +19,7 @@ from apache_beam.utils import windowed_value
 
 from headrace.state.store import Store
 from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta, columns
+from headrace.worker.batched.window_keys import window_key
 from headrace.worker.sideinputs.pending_rows import (
     END,
     NEVER,
@@ -28,7 +29,7 @@ from headrace.worker.sideinputs.pending_rows import (
     PendingRows,
     read_chunk,
 )
-from headrace.worker.sideinputs.views import StoredSide, window_key
+from headrace.worker.sideinputs.views import StoredSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

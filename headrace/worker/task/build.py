@@ -16,7 +16,7 @@ from headrace.plan.supersteps import ChannelKind, SideInput, Stage
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import SuperstepTask
-from headrace.worker.sideinputs.views import lookback_of
+from headrace.worker.sideinputs.arrivals import lookback_of
 from headrace.worker.task.bundles import blaming
 from headrace.worker.task.descriptors import Descriptors
 from headrace.worker.task.memory import GroupingSpec, Memory, Need, SideSpec, SideView

@@ -6,7 +6,8 @@ does the work; nothing passes through a transport. Knows no watermark: see `stag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +23,8 @@ from headrace.worker.batched.operations import Finalisers, ShardWrite, Shared, q
 from headrace.worker.batched.route import Route
 from headrace.worker.exchange.writers import Writer
 from headrace.worker.task.memory import Cells, Timers
+
+_LOG = logging.getLogger(__name__)
 
 #: Makes the writer of an output that goes to these channels.
 MakeWriter = Callable[[list[int]], Writer]
@@ -41,6 +44,15 @@ def blaming(stage: Stage) -> Iterator[None]:
         names = [*stage.operators] or read
         rest = len(names) - 3
         augment(error, ", ".join(names[:3]) + (f" and {rest} more" if rest > 0 else ""))
+
+
+def call_finalisers(callbacks: Iterable[Callable[[], None]]) -> None:
+    """Run callbacks of bundles that count."""
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:  # noqa: BLE001 (as in Beam: they must not fail the pipeline)
+            _LOG.warning("a finalisation callback failed", exc_info=True)
 
 
 class Bundles:

@@ -32,7 +32,7 @@ from headrace.worker.exchange.super_tuples import (
 )
 from headrace.worker.protocol import Epoch, ShardReport, StageReport, SuperstepTask
 from headrace.worker.task.build import Built, build
-from headrace.worker.task.bundles import blaming
+from headrace.worker.task.bundles import blaming, call_finalisers
 from headrace.worker.task.in_memory import InMemory
 from headrace.worker.task.logs import Findings
 from headrace.worker.task.memory import Memory
@@ -341,13 +341,8 @@ class ShardRun:
         """Run the callbacks of attempts that counted; forget those of attempts that did not."""
         for attempt in list(self._finalisers):
             found = self._finalisers.pop(attempt)
-            if attempt not in confirmed:
-                continue
-            for callback in found:
-                try:
-                    callback()
-                except Exception:  # noqa: BLE001 (as in Beam: they must not fail the pipeline)
-                    _LOG.warning("a finalisation callback failed", exc_info=True)
+            if attempt in confirmed:
+                call_finalisers(found)
 
     def tear_down(self) -> None:
         """Let every DoFn tear down."""

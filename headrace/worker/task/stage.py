@@ -23,7 +23,7 @@ from headrace.worker.batched.batches import BATCH_VALUES, Meta, batch_of, in_mil
 from headrace.worker.batched.chains import pick_one
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import Epoch
-from headrace.worker.task.bundles import Bundles, MakeWriter
+from headrace.worker.task.bundles import Bundles, MakeWriter, call_finalisers
 from headrace.worker.task.memory import Memory, Opened, Pending, Residuals
 from headrace.worker.task.trace import Trace
 from headrace.worker.task.watermarks import at_output
@@ -222,6 +222,8 @@ class StageRun:
             return
         until = self._deadline()
         while due := residuals.take_all() if self._drain else residuals.take_due(self._clock()):
+            if self.bounded:  # it may wait for a callback of the bundle that it was left by
+                call_finalisers(self.bundles.take_finalisers())
             self.bundles.begin()
             for i, residual in enumerate(due):
                 op = self.bundles.ops[residual.transform_id]
