@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.cli.main import main
 from headrace.engine import manifests
@@ -19,9 +22,10 @@ from headrace.state.files import Files
 from headrace.state.layout import Kind, kind_of
 from headrace.state.snapshot import read_chain
 from headrace.state.store import MemoryStore
+from headrace.testing import LocalRunner, Stores
 from headrace.worker.userstate.residuals import Residuals
 from tests.checkpoints.pipeline import AFTER, CUT_AFTER, build
-from tests.streaming.harness import checkpointed, finished, jotted
+from tests.streaming.harness import checkpointed, jotted
 
 HOME = Path(__file__).parent
 ROOT = HOME.parents[1]
@@ -111,12 +115,26 @@ def test_a_format_that_cannot_be_read_is_refused_with_the_way_out(
     assert "run the pipeline with the version that wrote" in printed.err + printed.out
 
 
-@pytest.mark.spark
+def in_process(folder: Path) -> beam.Pipeline:
+    options = ["--streaming", "--shards=2", "--progress=off"]
+    return beam.Pipeline(
+        runner=LocalRunner(stores=Stores.LMDB),
+        options=PipelineOptions(
+            [*options, f"--checkpoint={folder / 'checkpoint'}", f"--state_dir={folder / 'local'}"]
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "place", [in_process, pytest.param(checkpointed, marks=pytest.mark.spark, id="spark")]
+)
 @pytest.mark.timeout(240)
-def test_its_run_goes_on_to_the_end_with_the_right_answers(stored: Path) -> None:
-    pipeline = checkpointed(stored)
+def test_its_run_goes_on_to_the_end_with_the_right_answers(
+    stored: Path, place: Callable[[Path], beam.Pipeline]
+) -> None:
+    pipeline = place(stored)
     build(pipeline, stored / "out")
-    finished(pipeline)
+    pipeline.run().wait_until_finish()
     assert sorted(jotted(stored / "out")) == sorted(AFTER)
     assert newest(stored).epoch > CUT_AFTER
     assert main(["state", "verify", str(stored / "checkpoint")]) == 0
