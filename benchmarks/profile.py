@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from benchmarks.cases import Answer, Case
-from benchmarks.inline import InlineRun, InlineRunner, Thread
+from benchmarks.measured import MeasuredDoor, TaskFacts, measured_runner
 from benchmarks.systems import answer_of
 
 TOP = 35
@@ -38,23 +38,25 @@ def profile(case: Case, elements: int, shards: int, out: Path | None) -> bool:
 
 def run_case(
     case: Case, elements: int, shards: int, profiler: cProfile.Profile | None = None
-) -> tuple[InlineRun, Answer]:
-    """Run a case in this thread."""
-    runner = InlineRunner(thread=Thread.THIS, profiler=profiler)
+) -> tuple[list[TaskFacts], Answer]:
+    """Run a case in one thread; give what its tasks did, and the answer."""
+    door = MeasuredDoor(profiler)
+    runner = measured_runner(door)
     pipeline = beam.Pipeline(runner=runner, options=PipelineOptions([f"--shards={shards}"]))
     case.build(pipeline, elements)
     result = pipeline.run()
-    return result.run, answer_of(result)
+    result.wait_until_finish()
+    return door.tasks, answer_of(result)
 
 
-def _tasks(run: InlineRun, elements: int) -> str:
+def _tasks(tasks: list[TaskFacts], elements: int) -> str:
     lines = ["superstep shard  seconds  rows in rows out   MB out"]
     lines += [
         f"{t.superstep:9} {t.shard:5} {t.seconds:8.3f} {t.rows_in:8} {t.rows_out:8} "
         f"{t.bytes_out / 1e6:8.2f}"
-        for t in run.tasks
+        for t in tasks
     ]
-    seconds = sum(t.seconds for t in run.tasks)
+    seconds = sum(t.seconds for t in tasks)
     lines.append(
         f"{seconds:.2f} s of tasks: {elements / seconds:,.0f} elements per second and core"
     )

@@ -55,21 +55,10 @@ def on_headrace() -> Any:
 
 
 def without_spark() -> Any:
-    """Headrace's compiler and worker in this process: parts what is ours from what is distance."""
-    from benchmarks.inline import InlineRunner
-    from headrace.engine.failures import translate
-    from headrace.worker.task.failures import TaskFailure
+    """Headrace in this process: parts what is ours from what is distance."""
+    from headrace.testing import LocalRunner
 
-    class Inline(InlineRunner):
-        """As the driver does: what the user's code raised is raised again."""
-
-        def run_pipeline(self, pipeline: Any, options: Any) -> Any:
-            try:
-                return super().run_pipeline(pipeline, options)
-            except TaskFailure as failure:
-                raise translate(failure)  # noqa: B904 (its cause is the remote traceback)
-
-    return Inline()
+    return LocalRunner()
 
 
 def in_process() -> Any:

@@ -38,7 +38,7 @@ class Place(Enum):
 
 
 _LOCAL = LocalSession()
-#: Where the test that runs now has its pipelines; set by the fixture `place`.
+#: Where the test that runs now has its pipelines; set by the fixture `where`.
 _current = [Place.PROCESS]
 
 
@@ -67,7 +67,7 @@ def session_of(place: Place | None = None) -> Any:
 
 
 def places_of(test: Any) -> list[Any]:
-    """Give where a test runs, as parameters for the fixture `place`."""
+    """Give where a test runs, as parameters for the fixture `where`."""
     on_spark = pytest.param(Place.SPARK, marks=pytest.mark.spark, id="spark")
     process = pytest.param(Place.PROCESS, id="process")
     if test.get_closest_marker("spark"):
@@ -86,6 +86,12 @@ def chosen(suite: type, *names: str) -> type:
         raise ValueError(msg)
     tests = [name for name in dir(suite) if name.startswith("test")]
     return type(suite.__name__, (suite,), {n: None for n in tests if n not in names})
+
+
+def without(suite: type, *names: str) -> type:
+    """Give a suite without some of its tests, unless HEADRACE_SLOW asks for all."""
+    tests = [name for name in dir(suite) if name.startswith("test") and name not in names]
+    return chosen(suite, *tests)
 
 
 def headrace_is_the_runner(test: Any, place: Place, *, shards: int = 2) -> None:

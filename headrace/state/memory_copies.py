@@ -132,6 +132,11 @@ def renewed(folder: Path, map_bytes: int, run: str) -> MemoryCopy:
     return made
 
 
+def folder(name: str) -> Path:
+    """Give the folder of all copies of whoever keeps state in `memory:NAME`."""
+    return Path(f"{MEMORY}{name}")
+
+
 def forget(folder: Path) -> None:
     """Forget the copy of a unit, or all below a folder."""
     for found in [one for one in _copies if one == folder or folder in one.parents]:

@@ -168,6 +168,7 @@ class LocalHost:
 
     def prepare_epochs(self, shards: int) -> None:  # noqa: ARG002 (every shard is at home here)
         """Begin anew, if an earlier run was cancelled."""
+        del shards
         self._cancelled = False
 
     def run_epoch(

@@ -25,6 +25,7 @@ from headrace.plan.supersteps import Plan
 from headrace.results import HeadraceResult, StreamResult
 from headrace.runner import HeadraceRunner
 from headrace.state import memory_files
+from headrace.state.local import LocalPlace
 from headrace.state.memory_copies import MEMORY
 from headrace.testing.clock import ManualClock
 from headrace.testing.frames import LocalSession
@@ -52,6 +53,7 @@ class LocalStreamResult(StreamResult):
     ) -> None:
         super().__init__(plan, host, settings, "off", frames, options, clock)
         self._own = own  # a checkpoint in memory that ends with the run; empty: none
+        self._copies = LocalPlace(state_dir=options.state_dir, checkpoint=options.checkpoint)
         self._clock = clock
         if isinstance(clock, ManualClock):
             clock.tell(self._stream.look)
@@ -61,6 +63,7 @@ class LocalStreamResult(StreamResult):
             super()._work()
         finally:
             if self._own:
+                self._copies.remove()
                 memory_files.forget(self._own)
 
     def settle(self) -> None:

@@ -137,7 +137,7 @@ class ScriptedQuery:
         self._source, self._files, self._log, self._arrived = source, files, log, arrived
         self._available_now = available_now
         if not files.exists(f"{log}/metadata"):
-            files.write(f"{log}/metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+            self._note("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         logged, done = _newest(files, f"{log}/offsets"), _newest(files, f"{log}/commits")
         self._batch = done + 1  # the next one
         self._start = self._end_of(done)
@@ -162,7 +162,7 @@ class ScriptedQuery:
                 return False
             at_once = stream.batches_at_once
             end = most if at_once is None else min(most, self._start + at_once)
-            self._files.write(f"{self._log}/offsets/{self._batch}", _offsets(end))
+            self._note(f"offsets/{self._batch}", _offsets(end))
         table = self._source.select(stream.between(self._start, end))
         frame = LocalFrame(stream.sparkSession, table, self._source.schema)
         try:
@@ -170,10 +170,18 @@ class ScriptedQuery:
         except EndingError:
             self.isActive = False
             raise
-        self._files.write(f"{self._log}/commits/{self._batch}", b"v1\n{}")
+        self._note(f"commits/{self._batch}", b"v1\n{}")
         self._batch, self._start, self._planned = self._batch + 1, end, None
         self._end_if_read()
         return True
+
+    def _note(self, name: str, data: bytes) -> None:
+        """Write a file of the log; as on Spark, one that is there is another query's."""
+        if not self._files.create(f"{self._log}/{name}", data):
+            self.isActive = False
+            path = self._files.path(f"{self._log}/{name}")
+            msg = f"{self.name}: {path} was written by another query; two drivers use this log"
+            raise CheckpointError(msg)
 
     def _end_if_read(self) -> None:
         """End a query that was to read what is there now."""

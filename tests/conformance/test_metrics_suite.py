@@ -1,4 +1,4 @@
-"""Beam's metrics suite, inherited from the wheel, on local Spark with 1 and 2 shards."""
+"""Beam's metrics suite, inherited from the wheel, with 1 and 2 shards."""
 
 from __future__ import annotations
 
@@ -7,23 +7,33 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 
-from headrace.runner import SparkRunner
-from tests.spark_session import shared_session
+from tests.places import Place, chosen
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(60, func_only=True)]
 
 
-class _OnSpark:
+class _Runs:
     shards = 1
+    place = Place.PROCESS
 
     def create_pipeline(self) -> beam.Pipeline:
         options = PipelineOptions([f"--shards={self.shards}", "--progress=off"])
-        return beam.Pipeline(runner=SparkRunner(spark=shared_session()), options=options)
+        return beam.Pipeline(runner=self.place.runner(), options=options)
 
 
-class TestOneShard(_OnSpark, fn_runner_test.FnApiRunnerMetricsTest):  # type: ignore[misc]
+class TestOneShard(_Runs, fn_runner_test.FnApiRunnerMetricsTest):  # type: ignore[misc]
     shards = 1
 
 
-class TestTwoShards(_OnSpark, fn_runner_test.FnApiRunnerMetricsTest):  # type: ignore[misc]
+class TestTwoShards(_Runs, fn_runner_test.FnApiRunnerMetricsTest):  # type: ignore[misc]
     shards = 2
+
+
+class _OnSpark(_Runs, fn_runner_test.FnApiRunnerMetricsTest):  # type: ignore[misc]
+    shards = 2
+    place = Place.SPARK
+
+
+@pytest.mark.spark
+class TestOnSpark(chosen(_OnSpark, "test_element_count_metrics", "test_progress_metrics")):  # type: ignore[misc]
+    """Some of them on Spark too."""

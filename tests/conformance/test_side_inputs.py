@@ -8,16 +8,16 @@ import pytest
 from apache_beam import pipeline_test
 from apache_beam.transforms import sideinputs_test
 
-from tests.conformance.on_spark import headrace_is_the_runner
-
-pytestmark = pytest.mark.spark
+from tests.places import Place, chosen, headrace_is_the_runner
 
 
 class TestSideInputs(sideinputs_test.SideInputsTest):  # type: ignore[misc]
     """Views of every kind; one of the tests streams."""
 
+    place = Place.PROCESS
+
     def setUp(self) -> None:
-        headrace_is_the_runner(self)
+        headrace_is_the_runner(self, self.place)
 
     @pytest.mark.never(
         "it holds what Beam's old direct runner does, and is switched off for streaming runners: "
@@ -33,7 +33,16 @@ class TestDoFns(pipeline_test.DoFnTest):  # type: ignore[misc]
     """What a DoFn may ask for."""
 
     def setUp(self) -> None:
-        headrace_is_the_runner(self)
+        headrace_is_the_runner(self, Place.PROCESS)
+
+
+class _OnSpark(TestSideInputs):
+    place = Place.SPARK
+
+
+@pytest.mark.spark
+class TestOnSpark(chosen(_OnSpark, "test_as_dict_twice", "test_iterable_side_input")):  # type: ignore[misc]
+    """Some of them on Spark too."""
 
 
 def load_tests(*_: Any) -> None:

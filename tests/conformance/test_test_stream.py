@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from apache_beam.testing import test_stream_test
 
-from tests.conformance.on_spark import headrace_is_the_runner
-
-pytestmark = pytest.mark.spark
+from tests.places import Place, chosen, headrace_is_the_runner
 
 
 class TestTestStream(test_stream_test.TestStreamTest):  # type: ignore[misc]
     """Those that any runner can run."""
 
+    place = Place.PROCESS
+
     def setUp(self) -> None:
-        headrace_is_the_runner(self)
+        headrace_is_the_runner(self, self.place)
 
     @pytest.mark.never(
         "its events come from a service that lives in the process of Beam's own runner"
@@ -31,7 +31,20 @@ class TestTestStream(test_stream_test.TestStreamTest):  # type: ignore[misc]
 )
 class TestReverseTestStream(test_stream_test.ReverseTestStreamTest):  # type: ignore[misc]
     def setUp(self) -> None:
-        headrace_is_the_runner(self)
+        headrace_is_the_runner(self, Place.PROCESS)
+
+
+class _OnSpark(TestTestStream):
+    place = Place.SPARK
+
+
+@pytest.mark.spark
+class TestOnSpark(
+    chosen(  # type: ignore[misc]
+        _OnSpark, "test_basic_execution", "test_gbk_execution_after_watermark_trigger"
+    )
+):
+    """Some of them on Spark too."""
 
 
 def load_tests(*_: Any) -> None:

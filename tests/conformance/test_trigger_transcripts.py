@@ -1,4 +1,4 @@
-"""Beam's 18 trigger transcripts, from the wheel, through epochs on Spark."""
+"""Beam's 18 trigger transcripts, from the wheel, through epochs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 from apache_beam.transforms import trigger_test
 
-from tests.conformance.on_spark import headrace_is_the_runner
+from tests.places import Place, chosen, headrace_is_the_runner
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(240)]
 
 
 class TestTranscripts(trigger_test.TestStreamTranscriptTest):  # type: ignore[misc]
     """The strict form: what a step causes is out before the next step."""
 
+    place = Place.PROCESS
+
     def setUp(self) -> None:
-        headrace_is_the_runner(self)
+        headrace_is_the_runner(self, self.place)
 
     @pytest.mark.never(
         "its timestamp combiner has no name in Beam's proto, so that no pipeline with it can be "
@@ -24,6 +26,15 @@ class TestTranscripts(trigger_test.TestStreamTranscriptTest):  # type: ignore[mi
     )
     def test_timestamp_combiner_custom_timestamping_earliest_1(self) -> None:
         """Inherited as a gap that has a name."""
+
+
+class _OnSpark(TestTranscripts):
+    place = Place.SPARK
+
+
+@pytest.mark.spark
+class TestOnSpark(chosen(_OnSpark, "test_early_late_sessions")):  # type: ignore[misc]
+    """One of them on Spark too: late data, merging windows, accumulation."""
 
 
 def load_tests(*_: Any) -> None:

@@ -10,17 +10,17 @@ import pytest
 from apache_beam.pvalue import AsList
 from apache_beam.transforms import environments
 
-from benchmarks.inline import InlineRunner
 from headrace.compiler.compile import compile_pipeline
 from headrace.engine.launch import _read, launch, on_shard
 from headrace.engine.tasks import NO_READER, has_side_inputs, only, reached, tasks_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
+from headrace.testing import LocalRunner
 from headrace.worker.exchange.super_tuples import REPORT_CHANNEL, from_batch
 
 
 def plan_of(build: Any, shards: int = 3) -> Plan:
-    pipeline = beam.Pipeline(runner=InlineRunner())
+    pipeline = beam.Pipeline(runner=LocalRunner())
     build(pipeline)
     proto = pipeline.to_runner_api(
         default_environment=environments.EmbeddedPythonEnvironment.default()

@@ -1,4 +1,4 @@
-"""Runs streaming pipelines on the shared session, and keeps what they put out.
+"""Runs streaming pipelines where the test runs, and keeps what they put out.
 
 `jot` is the cheap way: a step that appends a line to a file, at least once. `Gathered` is the exact
 one: a sink on the driver that holds each epoch once, as a good database would.
@@ -19,14 +19,15 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.io import WriteToSpark
-from headrace.runner import SparkRunner, StreamResult
-from tests.spark_session import shared_session
+from headrace.runner import StreamResult
+from headrace.testing import ScriptedStream
+from tests.places import Place, here, session_of
 
 
 def streaming(*options: str, shards: int = 2) -> beam.Pipeline:
-    """A streaming pipeline that will run on the shared session."""
+    """A streaming pipeline that will run at the test's place."""
     return beam.Pipeline(
-        runner=SparkRunner(spark=shared_session()),
+        runner=here().runner(),
         options=PipelineOptions(
             ["--streaming", f"--shards={shards}", "--progress=off", *options]
         ),
@@ -117,15 +118,25 @@ def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 class Inbox:
-    """A folder of JSON files that a streaming DataFrame reads, one file to an epoch."""
+    """What a streaming DataFrame reads, one put to an epoch.
+
+    On Spark a folder of JSON files; in one process a scripted stream.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
+        self._put: list[tuple[dict[str, Any], ...]] = []
+        self._stream: ScriptedStream | None = None
         folder.mkdir(parents=True)
 
     def put(self, *rows: dict[str, Any]) -> None:
-        """Let one more file appear."""
+        """Let more rows come."""
+        if here() is Place.PROCESS:
+            self._put.append(rows)
+            if self._stream is not None:
+                self._stream.add(*rows)
+            return
         self._count += 1
         made = self._folder.parent / f"{self._folder.name}-{self._count}.json"
         made.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
@@ -135,5 +146,11 @@ class Inbox:
 
     def frame(self, schema: str) -> Any:
         """The streaming DataFrame."""
-        reader = shared_session().readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        if here() is Place.PROCESS:
+            if self._stream is None:
+                self._stream = ScriptedStream(schema, session=session_of())
+                for rows in self._put:
+                    self._stream.add(*rows)
+            return self._stream
+        reader = session_of().readStream.schema(schema).option("maxFilesPerTrigger", 1)
         return reader.json(str(self._folder))

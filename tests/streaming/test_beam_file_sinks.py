@@ -18,7 +18,7 @@ from apache_beam.transforms import window
 from headrace.state.crash_points import Point, observed
 from tests.streaming.harness import checkpointed, finished
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120)]
 
 KEYS = 40
 

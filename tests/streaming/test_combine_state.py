@@ -13,7 +13,7 @@ from apache_beam.transforms import trigger, window
 from headrace.runner import StreamResult
 from tests.streaming.harness import jot, jotted, streaming
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timeout(240)]
 
 EPOCHS, EACH = 5, 1_000
 EARLY = {"count": trigger.AfterCount(EACH), "clock": trigger.AfterProcessingTime(5)}

@@ -35,7 +35,7 @@ from tests.streaming.harness import (
     until,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(150, func_only=True)]
+pytestmark = [pytest.mark.timeout(150, func_only=True)]
 
 
 def numbers() -> Any:
@@ -57,6 +57,7 @@ def seen(result: StreamResult) -> int:
     return sum(int(counter.committed) for counter in found)
 
 
+@pytest.mark.spark
 def test_a_running_pipeline_shows_its_metrics_and_a_drain_closes_its_windows(
     tmp_path: Path,
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_running_pipeline_shows_its_metrics_and_a_drain_closes_its_windows(
         assert result.wait_until_finish() == "DRAINED"
 
 
+@pytest.mark.spark
 def test_a_cancelled_pipeline_goes_on_where_it_was_and_counts_every_number_once(
     tmp_path: Path,
 ) -> None:
@@ -142,6 +144,7 @@ class Called(beam.DoFn):  # type: ignore[misc]
         return [element]
 
 
+@pytest.mark.also_on_spark
 def test_callbacks_run_after_the_commit_and_never_for_a_failed_epoch(tmp_path: Path) -> None:
     called = tmp_path / "called"
     stream = (
@@ -208,6 +211,7 @@ ENDLESS = textwrap.dedent(
 )
 
 
+@pytest.mark.spark
 def test_ctrl_c_ends_the_process_between_two_epochs_and_the_checkpoint_is_good(
     tmp_path: Path,
 ) -> None:

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import TimestampedValue
 from headrace.state.crash_points import Point, observed
 from tests.streaming.harness import Gathered, checkpointed, finished
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(120)]
 
 EPOCHS = 5
 

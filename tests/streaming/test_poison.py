@@ -19,7 +19,7 @@ from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec,
 from headrace.errors import OptionError, WorkerLostError
 from tests.streaming.harness import Gathered, checkpointed, finished, jot, jotted, streaming
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(60, func_only=True)]
 
 AT = window.TimestampedValue
 
@@ -58,6 +58,7 @@ def counted(p: beam.Pipeline, log: Path, failures: int, gathered: Gathered) -> N
     )
 
 
+@pytest.mark.also_on_spark
 def test_an_epoch_that_is_retried_starts_from_the_state_before_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,6 +124,7 @@ def kill(pair: tuple[str, int]) -> tuple[str, int]:
     return pair
 
 
+@pytest.mark.spark
 def test_an_element_that_kills_its_worker_is_named_with_its_step_and_the_way_out(
     tmp_path: Path,
 ) -> None:
@@ -220,6 +222,7 @@ def dawdle(number: int) -> int:
     return number * 10
 
 
+@pytest.mark.spark
 def test_what_kills_or_hangs_becomes_a_dead_letter_in_a_process_of_its_own(
     tmp_path: Path,
 ) -> None:

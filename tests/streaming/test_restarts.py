@@ -16,7 +16,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
 from headrace.io import ReadFromSpark
 from headrace.runner import StreamResult
-from tests.spark_session import shared_session
+from tests.places import session_of
 from tests.streaming.harness import (
     Gathered,
     Inbox,
@@ -27,7 +27,7 @@ from tests.streaming.harness import (
     streaming,
 )
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(60, func_only=True)]
 
 TOTAL = ReadModifyWriteStateSpec("total", coders.VarIntCoder())
 TOTAL_PARAM = beam.DoFn.StateParam(TOTAL)
@@ -77,6 +77,7 @@ def seen(result: StreamResult) -> int:
     return int(found.committed)
 
 
+@pytest.mark.also_on_spark
 def test_state_and_metrics_go_on_over_restarts_with_1_3_and_2_shards(tmp_path: Path) -> None:
     inbox, gathered = Inbox(tmp_path / "in"), Gathered()
     inbox.put(row("a", 1), row("b", 10), row("c", 100))
@@ -165,6 +166,7 @@ def test_a_fault_that_passes_by_itself_costs_a_restart_and_nothing_else(tmp_path
     assert len(gathered.rows) == 2
 
 
+@pytest.mark.also_on_spark
 def test_two_streaming_frames_feed_one_pipeline(tmp_path: Path) -> None:
     """The sum of a window holds the rows of both, and waits for the slower one's watermark."""
     left, right, gathered = Inbox(tmp_path / "left"), Inbox(tmp_path / "right"), Gathered()
@@ -201,6 +203,7 @@ def test_two_streaming_frames_feed_one_pipeline(tmp_path: Path) -> None:
     assert gathered.rows == [("a", 101), ("a", 202)]
 
 
+@pytest.mark.also_on_spark
 def test_a_bounded_frame_and_a_stream_are_read_side_by_side(tmp_path: Path) -> None:
     out = tmp_path / "out"
     stream = (
@@ -210,7 +213,7 @@ def test_a_bounded_frame_and_a_stream_are_read_side_by_side(tmp_path: Path) -> N
         .advance_watermark_to(20)
         .advance_watermark_to_infinity()
     )
-    bounded = shared_session().createDataFrame(
+    bounded = session_of().createDataFrame(
         [("a", 10, 5), ("b", 20, 15)], "k string, v long, at long"
     )
     with streaming() as p:

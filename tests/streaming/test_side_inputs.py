@@ -14,7 +14,7 @@ from apache_beam.transforms.window import TimestampedValue
 
 from tests.streaming.harness import finished, jot, jotted, streaming
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(60, func_only=True)]
 
 
 def script() -> Any:
@@ -30,6 +30,7 @@ def windowed(pcoll: Any, name: str) -> Any:
     return pcoll | f"window {name}" >> beam.WindowInto(window.FixedWindows(10))
 
 
+@pytest.mark.also_on_spark
 def test_an_element_waits_until_the_window_of_its_side_input_is_there(tmp_path: Path) -> None:
     waited: list[int] = []
     out = tmp_path / "out"

@@ -72,7 +72,6 @@ class Deferring(beam.DoFn):  # type: ignore[misc]
                 return
 
 
-@pytest.mark.spark
 def test_a_rest_put_off_goes_on_when_its_time_has_come_and_holds_the_watermark(
     tmp_path: Path,
 ) -> None:
@@ -121,7 +120,6 @@ class Endless(beam.DoFn):  # type: ignore[misc]
             time.sleep(0.01)
 
 
-@pytest.mark.spark
 def test_a_splittable_dofn_that_never_returns_is_split_by_the_clock(tmp_path: Path) -> None:
     out = tmp_path / "out"
     p = streaming("--max_bundle_seconds=0.2", shards=1)
@@ -134,7 +132,6 @@ def test_a_splittable_dofn_that_never_returns_is_split_by_the_clock(tmp_path: Pa
     assert found[: found.index(max(found)) + 1] == list(range(max(found) + 1))
 
 
-@pytest.mark.spark
 def test_a_drain_ends_a_splittable_dofn_that_would_never_end(tmp_path: Path) -> None:
     out, total = tmp_path / "out", tmp_path / "total"
     p = streaming("--max_bundle_seconds=0.2", shards=1)
@@ -166,7 +163,6 @@ class Lazily(beam.DoFn):  # type: ignore[misc]
             tracker.defer_remainder(Duration(3600))
 
 
-@pytest.mark.spark
 def test_a_drain_lets_a_splittable_dofn_say_what_of_its_rest_is_still_done(
     tmp_path: Path,
 ) -> None:
@@ -240,7 +236,6 @@ class Reader(UnboundedReader):  # type: ignore[misc]
         return Mark(self._last, self._source.start, self._source.acknowledged)
 
 
-@pytest.mark.spark
 def test_an_unbounded_source_of_beam_is_read_to_its_end_and_acknowledged(tmp_path: Path) -> None:
     out, acknowledged = tmp_path / "out", tmp_path / "acknowledged"
     p = streaming()
@@ -261,7 +256,6 @@ def test_an_unbounded_source_of_beam_is_read_to_its_end_and_acknowledged(tmp_pat
     assert {max(at for split, at in marks if split == which) for which in (0, 1)} == {4, 5}
 
 
-@pytest.mark.spark
 def test_a_periodic_impulse_of_a_bounded_span_comes_out_whole(tmp_path: Path) -> None:
     out = tmp_path / "out"
     start = time.time()
@@ -280,7 +274,7 @@ def test_a_periodic_impulse_of_a_bounded_span_comes_out_whole(tmp_path: Path) ->
     assert sum(jotted(out)) == 5
 
 
-@pytest.mark.spark
+@pytest.mark.also_on_spark
 def test_a_rest_that_was_put_off_goes_on_after_a_restart(tmp_path: Path) -> None:
     """The second start finds the rest of the first in the checkpoint, on another shard count."""
     out = tmp_path / "out"

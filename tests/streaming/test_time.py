@@ -22,7 +22,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from tests.streaming.harness import finished, jot, jotted, streaming
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(60, func_only=True)]
 
 WALL = TimerSpec("wall", beam.TimeDomain.REAL_TIME)
 EVENT = TimerSpec("event", beam.TimeDomain.WATERMARK)
@@ -55,6 +55,7 @@ class Alarm(beam.DoFn):  # type: ignore[misc]
         yield key, rung
 
 
+@pytest.mark.also_on_spark
 def test_a_processing_time_timer_fires_when_the_clock_has_come_and_sets_the_next(
     tmp_path: Path,
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_processing_time_trigger_fires_when_the_delay_is_over(tmp_path: Path) 
     assert jotted(out) == [("k", 3), ("k", 4)]
 
 
+@pytest.mark.also_on_spark
 def test_late_data_within_the_lateness_makes_a_late_pane_and_beyond_it_is_counted(
     tmp_path: Path,
 ) -> None:

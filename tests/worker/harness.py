@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from benchmarks.inline import InlineRunner
+from headrace.testing import LocalRunner
 
 Build = Callable[[beam.Pipeline], Any]
 
@@ -51,7 +51,7 @@ def collect(label: str = "out", *, times: bool = False) -> Any:
 
 def on_headrace(build: Build, *options: str, shards: int = 2) -> tuple[dict[str, list[Any]], Any]:
     """Run on headrace without Spark; give what was collected, and the result."""
-    return _run(InlineRunner(), build, [f"--shards={shards}", *options])
+    return _run(LocalRunner(), build, [f"--shards={shards}", *options])
 
 
 def on_beam(build: Build) -> tuple[dict[str, list[Any]], Any]:

@@ -24,7 +24,7 @@ def regroup(p: beam.Pipeline) -> None:
 @pytest.mark.parametrize("shards", [1, 2, 3, 7])
 def test_a_grouping_without_its_exchange_finds_every_key_once(shards: int) -> None:
     collected, result = on_headrace(regroup, shards=shards)
-    in_place = [c for c in result.run.plan.channels if c.group_by_target]
+    in_place = [c for c in result.plan.channels if c.group_by_target]
     assert [c.kind for c in in_place] == [ChannelKind.LOCAL]  # it really was left out
     by_hand = [(key, [sum(n for n in range(400) if n % 23 == key)]) for key in range(23)]
     assert sorted(collected["out"]) == by_hand

@@ -11,10 +11,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms import environments
 
-from benchmarks.inline import InlineRunner
 from headrace.compiler.compile import compile_pipeline
 from headrace.engine.tasks import tasks_of
 from headrace.plan.settings import Settings
+from headrace.testing import LocalRunner
 from headrace.worker import entry
 from headrace.worker.entry import Outbox, Stopped, run_superstep
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple, from_batch
@@ -42,7 +42,7 @@ class Torn(beam.DoFn):  # type: ignore[misc]
 
 def first_task(build: Any, settings: Settings) -> Any:
     """The task of the first superstep of a pipeline."""
-    pipeline = beam.Pipeline(runner=InlineRunner())
+    pipeline = beam.Pipeline(runner=LocalRunner())
     build(pipeline)
     proto = pipeline.to_runner_api(
         default_environment=environments.EmbeddedPythonEnvironment.default()

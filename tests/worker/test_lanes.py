@@ -290,7 +290,8 @@ def test_a_failure_in_a_simple_step_names_type_message_and_step(step: Any, words
 
     with pytest.raises(Exception, match="Step") as caught:
         on_headrace(build)
-    assert words in str(caught.value)
+    told = f"{type(caught.value).__name__}: {caught.value}"
+    assert words in told
 
 
 class SmallTimes(window.NonMergingWindowFn):  # type: ignore[misc]
@@ -362,7 +363,7 @@ def test_every_collection_counts_as_many_elements_as_on_beam() -> None:
             collect("windows", times=True)
         )
 
-    ours = on_headrace(build, shards=1)[1].run.outcome.monitoring_infos
+    ours = on_headrace(build, shards=1)[1]._monitoring_infos_by_stage
     theirs = on_beam(build)[1]._monitoring_infos_by_stage
     mine = element_counts([info for infos in ours.values() for info in infos])
     beams = element_counts([info for infos in theirs.values() for info in infos])

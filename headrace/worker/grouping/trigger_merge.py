@@ -12,14 +12,15 @@ from apache_beam.transforms.window import IntervalWindow, Sessions, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.worker.batched.window_keys import WindowKey, window_key
+from headrace.worker.beam_types import Value, Window
 from headrace.worker.grouping.trigger_state import Record
 
 
 class Arrived(NamedTuple):
     """The elements of one window that came in this epoch."""
 
-    window: Any
-    values: list[Any]
+    window: Window
+    values: list[Value]
     times: list[int]
 
 
@@ -51,7 +52,7 @@ def _merge_sessions(record: Record, found: Found, driver: Any) -> Iterable[Arriv
     the outcome alone.
     """
     moved: Found = {}
-    spans: list[Any] = sorted({*found, *record.windows})
+    spans: list[Value] = sorted({*found, *record.windows})
     at = 0
     while at < len(spans):
         start, end = spans[at]
@@ -77,7 +78,7 @@ def _merge_sessions(record: Record, found: Found, driver: Any) -> Iterable[Arriv
     return moved.values()
 
 
-def _put(moved: Found, window: Any, arrived: Arrived) -> None:
+def _put(moved: Found, window: Window, arrived: Arrived) -> None:
     place = window_key(window)
     into = moved.get(place)
     if into is None:
@@ -91,7 +92,7 @@ def _interval(start: int, end: int) -> Any:
     return IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
 
 
-def _union(spans: Iterable[Any]) -> Any:
+def _union(spans: Iterable[Value]) -> Any:
     starts, ends = zip(*spans, strict=True)
     return _interval(min(starts), max(ends))
 
@@ -120,7 +121,7 @@ class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
         context = record.at(merge_result, driver.clock)
         driver.trigger_fn.on_merge(to_be_merged, merge_result, context)
 
-    def final(self, window: Any) -> Any:
+    def final(self, window: Window) -> Any:
         """Give the window that took the place of another in the end."""
         while (place := window_key(window)) in self.merged_away:
             window = self.merged_away[place]

@@ -9,6 +9,7 @@ from headrace.plan.lateness import over_from
 from headrace.state.layout import Kind, head
 from headrace.state.store import Store
 from headrace.worker.batched.window_keys import last_moment
+from headrace.worker.beam_types import Coder, Value, Window
 from headrace.worker.grouping.grouper import Compact
 from headrace.worker.grouping.value_bytes import ValueBytes
 
@@ -42,7 +43,7 @@ class Cell:
         self.hold = hold
         self.fresh = fresh  # whether there are values that no pane has carried yet
         self.rows = rows  # rows of values in the store
-        self.new: list[Any] = []  # values that are not there yet
+        self.new: list[Value] = []  # values that are not there yet
 
 
 class Known:
@@ -50,7 +51,7 @@ class Known:
 
     __slots__ = ("ids", "window")
 
-    def __init__(self, window: Any, ids: list[int]) -> None:
+    def __init__(self, window: Window, ids: list[int]) -> None:
         self.window = window
         self.ids = ids
 
@@ -61,7 +62,7 @@ class TriggerRows:
     def __init__(
         self,
         stage: int,
-        window_coder: Any,
+        window_coder: Coder,
         values: ValueBytes,
         lateness: int,
         join: Callable[[int, int], int],
@@ -78,7 +79,7 @@ class TriggerRows:
         self._lateness = lateness
         self.store: Store
 
-    def expiry(self, window: Any) -> int:
+    def expiry(self, window: Window) -> int:
         """Give the watermark at which a window is forgotten: what comes from then on is late."""
         return over_from(last_moment(window), self._lateness)
 

@@ -18,6 +18,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.worker.batched.window_keys import WindowKey, window_key
+from headrace.worker.beam_types import CombineFn, Value, Window
 from headrace.worker.grouping.grouper import Compact
 from headrace.worker.grouping.trigger_rows import NOWHERE, Cell, Indexed, Known, TriggerRows, packed
 
@@ -86,20 +87,21 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         return window_id
 
     def set_timer(
-        self, window: Any, name: str, time_domain: str, timestamp: Any, dynamic_timer_tag: str = ""  # noqa: ARG002 (Beam's form)
+        self, window: Window, name: str, time_domain: str, timestamp: Any,
+        dynamic_timer_tag: str = "",  # noqa: ARG002 (Beam's form)
     ) -> None:
         """Set a timer of a trigger."""
         moment = timestamp if type(timestamp) is Timestamp else Timestamp.of(timestamp)
         self._first(window).timers[name, time_domain] = moment.micros
 
     def clear_timer(
-        self, window: Any, name: str, time_domain: str, dynamic_timer_tag: str = ""  # noqa: ARG002 (Beam's form)
+        self, window: Window, name: str, time_domain: str, dynamic_timer_tag: str = ""  # noqa: ARG002 (Beam's form)
     ) -> None:
         """Take a timer back."""
         for ident in self._ids(window):
             self._cells[ident].timers.pop((name, time_domain), None)
 
-    def add_state(self, window: Any, tag: Any, value: Any) -> None:
+    def add_state(self, window: Window, tag: Any, value: Value) -> None:
         """Add to what is known under a tag."""
         kind = type(tag)
         if kind is _LIST:
@@ -114,7 +116,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         else:
             self.add_hold(window, Timestamp.of(value).micros)
 
-    def get_state(self, window: Any, tag: Any) -> Any:
+    def get_state(self, window: Window, tag: Any) -> Any:
         """Give what is known under a tag, over all parts of a window."""
         ids = self._ids(window)
         kind = type(tag)
@@ -131,7 +133,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         holds = [hold for ident in ids if (hold := cells[ident].hold) is not None]
         return Timestamp(micros=reduce(self._rows.join, holds)) if holds else None
 
-    def clear_state(self, window: Any, tag: Any) -> None:
+    def clear_state(self, window: Window, tag: Any) -> None:
         """Forget what is known under a tag."""
         kind = type(tag)
         for ident in self._ids(window):
@@ -145,18 +147,18 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
 
     # What `triggers` asks for.
 
-    def add_values(self, window: Any, values: list[Any]) -> None:
+    def add_values(self, window: Window, values: list[Value]) -> None:
         """Let values wait for a pane."""
         cell = self._first(window)
         cell.new += values
         cell.fresh = True
 
-    def add_hold(self, window: Any, micros: int) -> None:
+    def add_hold(self, window: Window, micros: int) -> None:
         """Hold the watermark for a pane."""
         cell = self._first(window)
         cell.hold = micros if cell.hold is None else self._rows.join(cell.hold, micros)
 
-    def merge(self, to_be_merged: list[Any], merge_result: Any) -> None:
+    def merge(self, to_be_merged: list[Value], merge_result: Any) -> None:
         """Let a window take over the ids of others."""
         target = window_key(merge_result)
         for window in to_be_merged:
@@ -169,24 +171,24 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
                 else:
                     known.ids += moved
 
-    def is_finished(self, window: Any) -> bool:
+    def is_finished(self, window: Window) -> bool:
         """Whether the window's trigger will never fire again."""
         return any([_TOMBSTONE in self._cells[ident].facts for ident in self._ids(window)])
 
-    def is_fresh(self, window: Any) -> bool:
+    def is_fresh(self, window: Window) -> bool:
         """Whether the window has values that no pane has carried."""
         return any([self._cells[ident].fresh for ident in self._ids(window)])
 
-    def is_held(self, window: Any) -> bool:
+    def is_held(self, window: Window) -> bool:
         """Whether the window holds the watermark."""
         return any([self._cells[ident].hold is not None for ident in self._ids(window)])
 
-    def forget(self, window: Any) -> None:
+    def forget(self, window: Window) -> None:
         """Drop all that is known of a window."""
         for ident in self.windows.pop(window_key(window)).ids:
             self._drop_values(ident, self._cells.pop(ident))
 
-    def take_timer(self, window: Any, ident: int, name: str, domain: str, moment: int) -> bool:
+    def take_timer(self, window: Window, ident: int, name: str, domain: str, moment: int) -> bool:
         """Take a timer away that is to fire; False if it was cleared or moved meanwhile."""
         if ident not in self._ids(window):
             return False
@@ -208,7 +210,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         found.sort(key=lambda one: one[0])
         return found
 
-    def expired(self, watermark: int) -> list[Any]:
+    def expired(self, watermark: int) -> list[Value]:
         """Give the windows to be forgotten at this watermark, earliest first."""
         expiry = self._rows.expiry
         every = [known.window for known in self.windows.values()]
@@ -230,7 +232,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
             min(events, default=None), min(clocks, default=None), min(holds, default=None)
         )
 
-    def _first(self, window: Any) -> Cell:
+    def _first(self, window: Window) -> Cell:
         place = window_key(window)
         known = self.windows.get(place)
         if known is not None:
@@ -241,16 +243,16 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         cell = self._cells[ident] = Cell({}, {}, None, False, 0)
         return cell
 
-    def _ids(self, window: Any) -> Sequence[int]:
+    def _ids(self, window: Window) -> Sequence[int]:
         known = self.windows.get(window_key(window))
         return known.ids if known is not None else ()
 
-    def _added(self, ids: Sequence[int], tag: str) -> list[Any]:
+    def _added(self, ids: Sequence[int], tag: str) -> list[Value]:
         return [value for ident in ids for value in self._cells[ident].facts.get(tag, ())]
 
-    def _values_of(self, ids: Sequence[int]) -> list[Any]:
+    def _values_of(self, ids: Sequence[int]) -> list[Value]:
         """Give the values of a pane; from now on they are no longer fresh."""
-        found: list[Any] = []
+        found: list[Value] = []
         for ident in ids:
             cell = self._cells[ident]
             if self._rows.compact is not None:
@@ -264,7 +266,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
             cell.fresh = False
         return found
 
-    def _compacted(self, ident: int, cell: Cell, compact: Compact) -> list[Any]:
+    def _compacted(self, ident: int, cell: Cell, compact: Compact) -> list[Value]:
         """Give the accumulators of a cell as one, and keep its bytes if they are asked for again.
 
         Who gets an accumulator may change it, so what is kept is never what is given.
@@ -277,9 +279,9 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
             self._put_row(ident, cell, values)
         return values
 
-    def _stored(self, ident: int, cell: Cell) -> list[Any]:
+    def _stored(self, ident: int, cell: Cell) -> list[Value]:
         get, decode = self._rows.store.get, self._rows.values.decode
-        found: list[Any] = []
+        found: list[Value] = []
         for number in range(cell.rows):
             found += decode(get(self._rows.name_of_values(self.suffix, ident, number)) or b"")
         return found
@@ -293,7 +295,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         self._put_row(ident, cell, values)
         cell.fresh = fresh
 
-    def _put_row(self, ident: int, cell: Cell, values: list[Any]) -> None:
+    def _put_row(self, ident: int, cell: Cell, values: list[Value]) -> None:
         row = self._rows.name_of_values(self.suffix, ident, cell.rows)
         self._rows.store.put(row, self._rows.values.encode(values))
         cell.rows += 1
@@ -308,6 +310,6 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
 
 
 @cache
-def _of_nothing(combine_fn: Any) -> Any:
+def _of_nothing(combine_fn: CombineFn) -> Any:
     """Give what a combiner makes of no value; asked for each element by some triggers."""
     return combine_fn.apply([])

@@ -23,6 +23,7 @@ from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.batched.batches import Columns
 from headrace.worker.batched.window_keys import last_moment, window_key
+from headrace.worker.beam_types import Key, Value, Window, WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, Push
@@ -55,7 +56,11 @@ class TriggeredGroups(StreamGrouper):
     """
 
     def __init__(
-        self, stage: int, windowed_coder: Any, windowing: Any, compact: Compact | None = None
+        self,
+        stage: int,
+        windowed_coder: WindowedCoder,
+        windowing: Windowing,
+        compact: Compact | None = None,
     ) -> None:
         kv = windowed_coder.wrapped_value_coder
         self._stage = stage
@@ -189,7 +194,7 @@ class TriggeredGroups(StreamGrouper):
                 # Elements come so only where the pane's time is the window's end.
                 self._take_window(record, key, Arrived(window, values, []))
 
-    def _take_key(self, encoded_key: bytes, key: Any, found: Found) -> None:
+    def _take_key(self, encoded_key: bytes, key: Key, found: Found) -> None:
         if self._merging:
             record = self._record(encoded_key, key, None)
             for arrived in merge(record, found, self._window_fn, self._driver):
@@ -199,7 +204,7 @@ class TriggeredGroups(StreamGrouper):
                 record = self._record(encoded_key, key, arrived.window)
                 self._take_window(record, key, arrived)
 
-    def _take_window(self, record: Record, key: Any, arrived: Arrived) -> None:
+    def _take_window(self, record: Record, key: Key, arrived: Arrived) -> None:
         """Do what Beam's driver does with elements, but once for all that came together."""
         window, values, times = arrived
         if record.is_finished(window):
@@ -275,7 +280,7 @@ class TriggeredGroups(StreamGrouper):
                 )
                 self._out.take(key, panes)
 
-    def _close(self, record: Record, key: Any, window: Any) -> None:
+    def _close(self, record: Record, key: Key, window: Window) -> None:
         """Forget a window; values that no trigger let out leave in a last pane.
 
         So Beam's model demands; its driver for Python leaves it to the runner.
@@ -287,7 +292,7 @@ class TriggeredGroups(StreamGrouper):
 
     # Rows.
 
-    def _record(self, encoded_key: bytes, key: Any, window: Any) -> Record:
+    def _record(self, encoded_key: bytes, key: Key, window: Window | None) -> Record:
         """Give the record of a key, or of a key and window where windows do not merge."""
         suffix = self._place_of(key).to_bytes(4, "big") + layout.part(encoded_key)
         if not self._merging:
@@ -344,10 +349,10 @@ class _Panes:
 
     def __init__(self) -> None:
         self.push: Push
-        self._groups: list[Any] = []
-        self._panes: list[Any] = []
+        self._groups: list[Value] = []
+        self._panes: list[Value] = []
 
-    def take(self, key: Any, panes: Iterable[Any]) -> None:
+    def take(self, key: Key, panes: Iterable[Value]) -> None:
         """Take the panes of a key."""
         for pane in panes:
             self._groups.append((key, pane.value))

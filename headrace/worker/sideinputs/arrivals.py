@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from apache_beam.transforms import sideinputs
 from apache_beam.utils.timestamp import Duration
 
+from headrace.worker.beam_types import Value
+
 
 def lookback_of(mapping: Any) -> int | None:
     """Give how long before a main window's end the side window it asks for may end.
@@ -28,12 +30,12 @@ class Part:
 
     def __init__(self, pane: int) -> None:
         self.pane = pane
-        self.values: list[Any] = []
+        self.values: list[Value] = []
         self._spans: list[bytes] = []
         self._source = b""
         self._from = self._to = 0
 
-    def take(self, value: Any, payload: bytes, start: int, end: int) -> None:
+    def take(self, value: Value, payload: bytes, start: int, end: int) -> None:
         """Add an element that stands in a payload; neighbours become one span."""
         self.values.append(value)
         if self._source is payload and self._to == start:

@@ -16,6 +16,7 @@ from headrace.errors import HeadraceError
 from headrace.state.byte_cache import ByteCache
 from headrace.state.store import Store
 from headrace.worker.batched.window_keys import window_key
+from headrace.worker.beam_types import Key, Value, Window, WindowedCoder, Windowing
 from headrace.worker.sideinputs.arrivals import Arrived, Part
 from headrace.worker.sideinputs.firings import Firing, firing_of, patience_of
 from headrace.worker.sideinputs.view_rows import NO_HEAD, ViewRows
@@ -32,8 +33,8 @@ class StoredSide:
     def __init__(
         self,
         channel: int,
-        windowed_coder: Any,
-        windowing: Any,
+        windowed_coder: WindowedCoder,
+        windowing: Windowing,
         multimap: bool,
         lookback: int | None = 0,
     ) -> None:
@@ -71,9 +72,9 @@ class StoredSide:
     def _forget_epoch(self) -> None:
         self._arrived: dict[Any, Arrived] = {}
         self._named: dict[bytes, Arrived] = {}
-        self._lists: dict[bytes, list[Any]] = {}
-        self._maps: dict[bytes, dict[bytes, tuple[Any, list[Any]]]] = {}
-        self._found: dict[tuple[bytes, bytes], list[Any]] = {}
+        self._lists: dict[bytes, list[Value]] = {}
+        self._maps: dict[bytes, dict[bytes, tuple[Key, list[Value]]]] = {}
+        self._found: dict[tuple[bytes, bytes], list[Value]] = {}
         self._filled: dict[Any, bool] = {}
 
     # -- one epoch
@@ -115,7 +116,7 @@ class StoredSide:
                 held.take(value, payload, start, end)
             start = end
 
-    def _arrive(self, window: Any) -> Arrived:
+    def _arrive(self, window: Window) -> Arrived:
         encoded = self._window_impl.encode(window)
         time = window.max_timestamp().micros
         replaces = self._firing is Firing.OFTEN or (
@@ -130,14 +131,14 @@ class StoredSide:
         self._watermark = max(self._watermark, watermark)
         return set(self._named)
 
-    def deadline(self, window: Any) -> int:
+    def deadline(self, window: Window) -> int:
         """Give the last moment at which a window that is still empty may fire for the first time.
 
         When the watermark has passed it, the view is there, empty or not.
         """
         return int(min(window.max_timestamp().micros + self._patience, _LAST_DEADLINE))
 
-    def ready(self, window: Any) -> bool:
+    def ready(self, window: Window) -> bool:
         """Whether a view of this window may be looked at."""
         if self._watermark > self.deadline(window):
             return True
@@ -182,7 +183,7 @@ class StoredSide:
 
     # -- views
 
-    def values(self, window: bytes) -> list[Any]:
+    def values(self, window: bytes) -> list[Value]:
         """Give all values of a window."""
         found = self._lists.get(window)
         if found is None:
@@ -197,7 +198,7 @@ class StoredSide:
             self._lists[window] = found
         return found
 
-    def multimap(self, window: bytes) -> dict[bytes, tuple[Any, list[Any]]]:
+    def multimap(self, window: bytes) -> dict[bytes, tuple[Key, list[Value]]]:
         """Give encoded key -> (key, values) of a window."""
         found = self._maps.get(window)
         if found is None:
@@ -205,7 +206,7 @@ class StoredSide:
             self._maps[window] = found
         return found
 
-    def lookup(self, window: bytes, key: bytes) -> list[Any]:
+    def lookup(self, window: bytes, key: bytes) -> list[Value]:
         """Give the values of one key of a window; reads no other key where it need not."""
         known = self._maps.get(window)
         if known is None and not self._multimap:
@@ -225,7 +226,7 @@ class StoredSide:
             self._found[window, key] = found
         return found
 
-    def _listed(self, window: bytes) -> list[Any]:
+    def _listed(self, window: bytes) -> list[Value]:
         arrived = self._named.get(window)
         came = (
             []
@@ -234,11 +235,11 @@ class StoredSide:
         )
         if arrived is not None and arrived.replaces:
             return came
-        stored: list[Any] = self._stored(window)
+        stored: list[Value] = self._stored(window)
         return stored + came if came else stored
 
-    def _mapped(self, window: bytes) -> dict[bytes, tuple[Any, list[Any]]]:
-        stored: dict[bytes, tuple[Any, list[Any]]] = self._stored(window)
+    def _mapped(self, window: bytes) -> dict[bytes, tuple[Key, list[Value]]]:
+        stored: dict[bytes, tuple[Key, list[Value]]] = self._stored(window)
         arrived = self._named.get(window)
         if arrived is None:
             return stored
@@ -265,8 +266,8 @@ class StoredSide:
             self._cache.put((window, head.token), found, head.size)
         return found
 
-    def _index(self, pairs: Iterable[Any]) -> dict[bytes, tuple[Any, list[Any]]]:
-        found: dict[bytes, tuple[Any, list[Any]]] = {}
+    def _index(self, pairs: Iterable[Value]) -> dict[bytes, tuple[Key, list[Value]]]:
+        found: dict[bytes, tuple[Key, list[Value]]] = {}
         encode = self._encode_key
         if encode is None:
             msg = f"side input {self._channel} is read by key, but its elements have none"
@@ -275,7 +276,7 @@ class StoredSide:
             found.setdefault(encode(key), (key, []))[1].append(value)
         return found
 
-    def _read(self, data: bytes) -> Iterator[Any]:
+    def _read(self, data: bytes) -> Iterator[Value]:
         stream = create_InputStream(data)
         decode = self._decode
         while stream.size() > 0:

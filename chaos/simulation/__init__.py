@@ -1,0 +1,1 @@
+"""Faults by the hundred thousand: drivers of one checkpoint in one process, by our schedule."""
