@@ -22,7 +22,7 @@ TEST_PROCESSES := 3
 TESTS := tests
 
 .PHONY: help setup demo test check lint types table coverage examples docs bench bench-streaming bench-workloads soak chaos \
-	chaos-night verify beam-suites lock clean
+	simulate chaos-night verify beam-suites lock clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of:"
@@ -92,6 +92,9 @@ chaos: setup ## 150 faults at streaming runs, about 20 minutes; see docs/chaos.m
 	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/chaos
 	$(BIN)/python -m chaos.copies
 	$(BIN)/python -m chaos campaign --faults 150
+
+simulate: $(STAMP) ## 100,000 faults by schedule, without Spark; a failure is shrunk and shown
+	$(BIN)/python -m chaos.simulation --faults 100000 --save results/simulation.json
 
 chaos-night: setup ## 1,000 faults; goes on where it was cut off; see docs/chaos.md
 	$(BIN)/python -m chaos campaign --faults 1000 --keep-going results/chaos-campaign.jsonl \

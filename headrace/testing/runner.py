@@ -87,10 +87,11 @@ class LocalStreamResult(StreamResult):
         raise ResultError(msg)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock that was given to the runner, and settle."""
+        """Do all that has come, move the clock that was given to the runner, and settle again."""
         if not isinstance(self._clock, ManualClock):
             msg = "give the runner a clock to move: LocalRunner(clock=ManualClock())"
             raise ResultError(msg)
+        self.settle()
         self._clock.advance(seconds)
         self.settle()
 

@@ -1,4 +1,7 @@
-"""A selection of Beam's own pipeline tests on headrace; `make beam-suites` runs all of them."""
+"""A selection of Beam's own pipeline tests on headrace; `make beam-suites` runs all of them.
+
+They run in one process; those of ON_SPARK on Spark too, with HEADRACE_SLOW=1 all of them.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,9 @@ import pytest
 from suites.carry import carried_records
 from suites.exceptions import Kind, read_table, row_for, shards_for
 from suites.swap import runs_on
+from tests.places import SLOW
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.usefixtures("spark"),  # its start is not part of a test's time
-    pytest.mark.timeout(120, func_only=True),
-]
+pytestmark = [pytest.mark.timeout(120, func_only=True)]
 
 #: Module -> tests, chosen for breadth: each group uses another part of the compiler or the worker.
 SELECTION = {
@@ -41,24 +41,45 @@ SELECTION = {
 }
 
 
+#: What meets Spark in its own way: files of workers, failures, values that must travel.
+ON_SPARK = {
+    "io.textio_test": ("TextSinkTest::test_write_*",),
+    "transforms.core_test": ("ExceptionHandlingTest::*",),
+    "transforms.sideinputs_test": ("SideInputsTest::test_multi*",),
+    "transforms.userstate_test": ("StatefulDoFnOnDirectRunnerTest::test_*timer*",),
+}
+
+
 class OnHeadrace(unittest.TestCase):
     """Swaps the runner for the time of each test."""
+
+    runner = "inline"
 
     def setUp(self) -> None:
         stack = contextlib.ExitStack()
         known, _ = read_table()
-        theirs = type(self).__mro__[2]
+        theirs = next(c for c in type(self).__mro__ if c.__module__.startswith("apache_beam."))
         shards = shards_for(
             f"{theirs.__module__.removeprefix('apache_beam.')}::{theirs.__name__}::"
             f"{self._testMethodName}", known,
         )  # fmt: skip
-        stack.enter_context(runs_on("headrace", shards=lambda: shards))
+        stack.enter_context(runs_on(self.runner, shards=lambda: shards))
         stack.enter_context(carried_records(sys.modules[theirs.__module__], [theirs]))
         self.addCleanup(stack.close)
         super().setUp()
 
 
-def on_headrace(module: str, name: str, chosen: tuple[str, ...]) -> type:
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")  # its start is not part of a test's time
+class OnSpark(OnHeadrace):
+    """The same, on Spark."""
+
+    runner = "headrace"
+
+
+def on_headrace(
+    module: str, name: str, chosen: tuple[str, ...], base: type = OnHeadrace
+) -> type:
     """One of Beam's classes with our runner; what cannot pass is marked with its reason."""
     known, _ = read_table()
     theirs: Any = getattr(importlib.import_module(f"apache_beam.{module}"), name)
@@ -75,7 +96,8 @@ def on_headrace(module: str, name: str, chosen: tuple[str, ...]) -> type:
                 else pytest.mark.skip(reason=f"{row.kind.value}: {row.reason}")
             )
             body[method] = mark(_again(theirs, method))
-    return type(f"{module.rpartition('.')[2]}_{name}", (OnHeadrace, theirs), body)
+    where = "" if base is OnHeadrace else "_on_spark"
+    return type(f"{module.rpartition('.')[2]}_{name}{where}", (base, theirs), body)
 
 
 def _again(theirs: Any, method: str) -> Any:
@@ -87,7 +109,8 @@ def _again(theirs: Any, method: str) -> Any:
     return test
 
 
-for _module, _chosen in SELECTION.items():
-    for _name in sorted({_pattern.partition("::")[0] for _pattern in _chosen}):
-        _made = on_headrace(_module, _name, _chosen)
-        globals()[_made.__name__] = _made
+for _base, _selection in ((OnHeadrace, SELECTION), (OnSpark, SELECTION if SLOW else ON_SPARK)):
+    for _module, _chosen in _selection.items():
+        for _name in sorted({_pattern.partition("::")[0] for _pattern in _chosen}):
+            _made = on_headrace(_module, _name, _chosen, _base)
+            globals()[_made.__name__] = _made

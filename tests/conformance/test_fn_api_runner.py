@@ -27,31 +27,23 @@ class _Runs:
         return beam.Pipeline(runner=self.place.runner(drain=is_drain), options=options)
 
 
-class _Suite(_Runs, fn_runner_test.FnApiRunnerTest):  # type: ignore[misc]
-    pass
-
-
-class TestOneShard(without(_Suite, *_WAITING)):  # type: ignore[misc]
+class TestOneShard(_Runs, without(fn_runner_test.FnApiRunnerTest, *_WAITING)):  # type: ignore[misc]
     shards = 1
 
 
-class TestTwoShards(_Suite):
+class TestTwoShards(_Runs, fn_runner_test.FnApiRunnerTest):  # type: ignore[misc]
     shards = 2
 
 
-class TestFourShards(without(_Suite, *_WAITING)):  # type: ignore[misc]
+class TestFourShards(_Runs, without(fn_runner_test.FnApiRunnerTest, *_WAITING)):  # type: ignore[misc]
     shards = 4
-
-
-class _OnSpark(_Suite):
-    shards = 2
-    place = Place.SPARK
 
 
 @pytest.mark.spark
 class TestOnSpark(
+    _Runs,
     chosen(  # type: ignore[misc]
-        _OnSpark,
+        fn_runner_test.FnApiRunnerTest,
         "test_assert_that", "test_combine_per_key", "test_error_message_includes_stage",
         "test_flattened_side_input", "test_gbk_side_input", "test_large_elements",
         "test_metrics", "test_multimap_side_input", "test_pardo_state_only", "test_pardo_timers",
@@ -60,6 +52,9 @@ class TestOnSpark(
     )
 ):
     """What can differ by the way between processes: rows, side inputs, failures, metrics."""
+
+    shards = 2
+    place = Place.SPARK
 
 
 def load_tests(*_: Any) -> None:

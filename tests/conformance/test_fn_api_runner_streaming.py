@@ -20,14 +20,10 @@ class TestStreaming(fn_runner_test.FnApiRunnerTest):  # type: ignore[misc]
         return beam.Pipeline(runner=self.place.runner(drain=is_drain), options=options)
 
 
-class _OnSpark(TestStreaming):
-    place = Place.SPARK
-
-
 @pytest.mark.spark
 class TestOnSpark(
     chosen(  # type: ignore[misc]
-        _OnSpark,
+        TestStreaming,
         "test_assert_that", "test_combine_per_key", "test_error_message_includes_stage",
         "test_gbk_side_input", "test_metrics", "test_pardo_state_only", "test_pardo_timers",
         "test_register_finalizations", "test_sdf_with_sdf_initiated_checkpointing",
@@ -35,6 +31,8 @@ class TestOnSpark(
     )
 ):
     """What can differ by the way between processes."""
+
+    place = Place.SPARK
 
 
 def load_tests(*_: Any) -> None:

@@ -29,11 +29,15 @@ class TestTwoShards(_Runs, fn_runner_test.FnApiRunnerMetricsTest):  # type: igno
     shards = 2
 
 
-class _OnSpark(_Runs, fn_runner_test.FnApiRunnerMetricsTest):  # type: ignore[misc]
+@pytest.mark.spark
+class TestOnSpark(
+    _Runs,
+    chosen(  # type: ignore[misc]
+        fn_runner_test.FnApiRunnerMetricsTest, "test_element_count_metrics",
+        "test_progress_metrics",
+    )
+):
+    """Some of them on Spark too."""
+
     shards = 2
     place = Place.SPARK
-
-
-@pytest.mark.spark
-class TestOnSpark(chosen(_OnSpark, "test_element_count_metrics", "test_progress_metrics")):  # type: ignore[misc]
-    """Some of them on Spark too."""

@@ -36,13 +36,11 @@ class TestDoFns(pipeline_test.DoFnTest):  # type: ignore[misc]
         headrace_is_the_runner(self, Place.PROCESS)
 
 
-class _OnSpark(TestSideInputs):
-    place = Place.SPARK
-
-
 @pytest.mark.spark
-class TestOnSpark(chosen(_OnSpark, "test_as_dict_twice", "test_iterable_side_input")):  # type: ignore[misc]
+class TestOnSpark(chosen(TestSideInputs, "test_as_dict_twice", "test_iterable_side_input")):  # type: ignore[misc]
     """Some of them on Spark too."""
+
+    place = Place.SPARK
 
 
 def load_tests(*_: Any) -> None:

@@ -34,17 +34,15 @@ class TestReverseTestStream(test_stream_test.ReverseTestStreamTest):  # type: ig
         headrace_is_the_runner(self, Place.PROCESS)
 
 
-class _OnSpark(TestTestStream):
-    place = Place.SPARK
-
-
 @pytest.mark.spark
 class TestOnSpark(
     chosen(  # type: ignore[misc]
-        _OnSpark, "test_basic_execution", "test_gbk_execution_after_watermark_trigger"
+        TestTestStream, "test_basic_execution", "test_gbk_execution_after_watermark_trigger"
     )
 ):
     """Some of them on Spark too."""
+
+    place = Place.SPARK
 
 
 def load_tests(*_: Any) -> None:

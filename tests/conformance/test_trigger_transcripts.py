@@ -28,13 +28,11 @@ class TestTranscripts(trigger_test.TestStreamTranscriptTest):  # type: ignore[mi
         """Inherited as a gap that has a name."""
 
 
-class _OnSpark(TestTranscripts):
-    place = Place.SPARK
-
-
 @pytest.mark.spark
-class TestOnSpark(chosen(_OnSpark, "test_early_late_sessions")):  # type: ignore[misc]
+class TestOnSpark(chosen(TestTranscripts, "test_early_late_sessions")):  # type: ignore[misc]
     """One of them on Spark too: late data, merging windows, accumulation."""
+
+    place = Place.SPARK
 
 
 def load_tests(*_: Any) -> None:
