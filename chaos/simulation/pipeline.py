@@ -264,7 +264,7 @@ class CountingHost:
 
     def input_of(self, frame: Any) -> str:
         """Say what the stream is."""
-        return selected(frame).stream.schema.simpleString()
+        return str(selected(frame).stream.schema.simpleString())
 
     def check_checkpoint(self, place: str) -> None:
         """Any place will do."""
@@ -292,6 +292,6 @@ def written(world: World) -> Mapping[str, list[Row]]:
     found: list[Row] = []
     for path, data in world.storage.files.items():
         if path.startswith(f"{OUTPUT}/epoch="):
-            found += [tuple(row) for row in json.loads(data)]  # type: ignore[misc]
+            found += [tuple(row) for row in json.loads(data)]
     table = [row for _, rows in world.table.values() for row in rows]
     return {"files": sorted(found), "table": sorted(table)}

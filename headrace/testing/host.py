@@ -166,7 +166,7 @@ class LocalHost:
 
         return LocalRows(self._session, work)
 
-    def prepare_epochs(self, shards: int) -> None:  # noqa: ARG002 (every shard is at home here)
+    def prepare_epochs(self, shards: int) -> None:
         """Begin anew, if an earlier run was cancelled."""
         del shards
         self._cancelled = False

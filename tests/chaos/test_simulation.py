@@ -39,7 +39,8 @@ def test_hundreds_of_faults_at_every_kind_of_gap_lose_and_double_nothing() -> No
     assert {fault for _, fault in tally.happened} == {fault.value for fault in Fault}
     gaps = {gap for gap, _ in tally.happened}
     assert {
-        "create manifests", "create incarnations", "write state", "create offsets", "create commits",
+        "create manifests", "create incarnations", "write state", "create offsets",
+        "create commits",
         "sink move", "sink write", "sink remove", "sink make folder", "table",
         "point before_tasks", "point before_seal", "point after_seal", "point before_sinks",
         "point between_sinks", "point after_sinks", "point after_manifest",

@@ -23,7 +23,6 @@ from headrace.lab.workloads.yahoo.redis_store import (
     read_counts,
     store_ads,
     store_counts,
-    window_latencies,
 )
 from headrace.lab.workloads.yahoo.settings import Settings
 from tests.lab.local_runs import generated_rows, oracle_rows
@@ -92,12 +91,6 @@ def test_storing_a_count_again_changes_its_time_alone(client: Any) -> None:
         StoredWindow("c1", 0, 5, 200),
         StoredWindow("c1", 10_000, 2, 200),
     ]
-
-
-def test_latency_is_the_last_update_minus_the_windows_end(client: Any) -> None:
-    store_counts(client, [("c1", 0, 5)], now_ms=10_250)
-    store_counts(client, [("c1", 10_000, 5), ("c2", 10_000, 1)], now_ms=21_000)
-    assert window_latencies(client, window_size_sec=10) == [250, 1_000, 1_000]
 
 
 def test_ads_are_found_and_unknown_ones_are_none(client: Any) -> None:

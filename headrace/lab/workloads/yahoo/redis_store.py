@@ -112,16 +112,3 @@ def read_counts(client: Any) -> list[StoredWindow]:
                 )
             )
     return stored
-
-
-def window_latencies(client: Any, window_size_sec: int) -> list[int]:
-    """Give the latency of every stored window as Yahoo defines it, in milliseconds.
-
-    That is the time of its last update minus the end of the window. It is of use only when event
-    times are those of the clock: set `base_ms` to the start of the run and pace it.
-    """
-    size_ms = window_size_sec * 1_000
-    return [
-        window.time_updated_ms - (window.window_start_ms + size_ms)
-        for window in read_counts(client)
-    ]
