@@ -6,7 +6,6 @@ Knows Arrow's types, nothing of Spark. What does not fit a column is refused wit
 from __future__ import annotations
 
 import datetime
-import logging
 import numbers
 import reprlib
 from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +21,6 @@ from headrace.worker.batched.batches import Columns, Meta
 from headrace.worker.batched.weights import WAITING_BYTES, weight
 from headrace.worker.beam_types import Element, Key, Value
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
-
-_LOG = logging.getLogger(__name__)
 
 #: Rows held before they become a batch, at most; more would cost memory, not gain speed.
 MAX_HELD_ROWS = 10_000
