@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.cases import CASES, Case, find
-from benchmarks.commands import get_ready, number, say, today
 from benchmarks.measure import Figure, Verdict, measure, sizes
+from measuring.commands import get_ready, number, say, today
 
 DEFAULT_ELEMENTS = 10_000_000
 PROFILE_ELEMENTS = 500_000

@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace
-from benchmarks.commands import ROOT
 from benchmarks.measure import Figure, Rate, Verdict
+from measuring.commands import ROOT
 
 #: Wide enough for the table where the terminal's width is not known.
 PLAIN_WIDTH = 170

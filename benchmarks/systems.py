@@ -17,8 +17,8 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 import headrace
 from benchmarks.cases import Answer, Case
-from benchmarks.meter import Meter
 from benchmarks.pipelines import NAMESPACE
+from measuring.meter import Meter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.commands import number, today
 from chaos import kill_run
 from chaos.campaign import RIGHT, Asked, Campaign, run_round, variant_of
 from chaos.faults import plan_round
 from chaos.page import page, summary
 from chaos.rounds import STOP, StoppedError
 from chaos.variants import VARIANTS
+from measuring.commands import number, today
 
 COMMANDS = ("kills", "campaign", "round", "page")
 

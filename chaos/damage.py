@@ -19,11 +19,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands import get_ready, say, today
 from chaos.damage_cases import Case, all_cases
 from chaos.damage_judge import Outcome, Verdict, judge
 from chaos.damage_page import page, summary
 from chaos.damage_pipeline import BASES, Material, prepare
+from measuring.commands import get_ready, say, today
 
 #: So many cases of each part at most are tried once more with the damage undone.
 RESTORES = 1

@@ -12,13 +12,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.commands import number
 from chaos.data import Shape, write_input
 from chaos.kills import plan
 from chaos.oracle import differences, right_answer
 from chaos.processes import Home
 from chaos.reading import written
 from chaos.torture import Outcome, RunError, run
+from measuring.commands import number
 
 
 def parser() -> argparse.ArgumentParser:

@@ -45,7 +45,9 @@ html_theme_options = {
 }
 
 #: Pages of the site that are written elsewhere: name on the site -> file, from the root.
-BROUGHT_IN = {"index": "README.md", "changes": "CHANGELOG.md"}
+BROUGHT_IN = {
+    "index": "README.md", "changes": "CHANGELOG.md", "contributing": "CONTRIBUTING.md",
+}
 #: The four facts at the end of an operator's docstring, a line or two each.
 FACT = re.compile(r"(State|Order|Late|Shard): +(?=\S)")
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")

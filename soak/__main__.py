@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.commands import get_ready, say, today
+from measuring.commands import get_ready, say, today
 
 
 def parser() -> argparse.ArgumentParser:

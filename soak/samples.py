@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.meter import tree, workers
+from measuring.meter import tree, workers
 
 #: What `st_blocks` counts in, whatever the file system's own blocks are.
 _BLOCK_BYTES = 512

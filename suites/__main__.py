@@ -16,7 +16,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.commands import ROOT, say, today
+from measuring.commands import ROOT, say, today
 from suites.discover import modules
 from suites.exceptions import read_table
 from suites.judge import Judged, complaints, judge

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands import ROOT
+from measuring.commands import ROOT
 from suites.results import Result, forget_begun, read_folder, read_lines
 
 #: A test has this long before pytest interrupts it, and its process before it is killed.

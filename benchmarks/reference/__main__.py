@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.commands import ROOT, chosen, get_ready, number, say, takes_workloads
 from benchmarks.reference.agree import reference
 from benchmarks.reference.asked import Answer, Asked
 from headrace.lab.reference import to_text
@@ -20,6 +19,7 @@ from headrace.lab.run import expected
 from headrace.lab.systems.choose import SYSTEMS
 from headrace.lab.systems.system import Request
 from headrace.lab.workload import Mode, Row, Workload
+from measuring.commands import ROOT, chosen, get_ready, number, say, takes_workloads
 
 HOME = ROOT / "headrace" / "lab" / "answers"
 

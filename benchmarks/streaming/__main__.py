@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.commands import get_ready, number, say, today
 from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.figures import Outcome, exit_code
+from measuring.commands import get_ready, number, say, today
 
 #: Run when no case is named.
 USUAL = ("epoch", "throughput", "sliding", "restore", "pending")

@@ -24,12 +24,12 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows
 
-from benchmarks.meter import Meter
 from benchmarks.streaming.bed import Bed, answer_of, load, wait_for
 from benchmarks.streaming.data import START_SECONDS, stream, write_file
 from benchmarks.streaming.figures import Bar, Line, Outcome, differences
 from benchmarks.streaming.pipelines import Tally
 from headrace.io import ReadFromSpark
+from measuring.meter import Meter
 
 HOT_KEY = 0
 COLD_KEYS = 10_000

@@ -17,12 +17,12 @@ import numpy as np
 from apache_beam.transforms import trigger
 from apache_beam.transforms.window import FixedWindows
 
-from benchmarks.meter import Meter
 from benchmarks.streaming.bed import Bed, answer_of, load
 from benchmarks.streaming.data import CLOSING_KEY, START_SECONDS, stream, write_file
 from benchmarks.streaming.figures import Bar, Line, Outcome, differences
 from benchmarks.streaming.pipelines import CountUntilEnd, Tally
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark
+from measuring.meter import Meter
 
 FILES = 10
 KEYS = 1_000

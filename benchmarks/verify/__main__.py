@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
 from benchmarks.report import envelope, save
 from benchmarks.verify.choices import EVENTS, GROUP, tries
 from benchmarks.verify.conditions import LEAST_EPOCHS, PARTS, Cell, Condition
@@ -21,6 +20,7 @@ from benchmarks.verify.table import head, keep, kept, plain, table
 from headrace.lab.catalog import CATALOG
 from headrace.lab.systems.headrace_system import HeadraceSystem
 from headrace.lab.workload import Workload
+from measuring.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
 
 FORMAT = 1
 PAGE = ROOT / "docs" / "verification.md"

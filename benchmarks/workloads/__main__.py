@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
 from benchmarks.report import envelope, save
 from benchmarks.workloads.runs import Cell, measure
 from benchmarks.workloads.table import Line, keep, kept, page, record
 from headrace.lab.systems.choose import SYSTEMS, choose
 from headrace.lab.systems.system import System
 from headrace.lab.workload import Mode, Workload
+from measuring.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
 
 FORMAT = 1
 #: What stands above the table on its page; the numbers below it are those of one run.

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.commands import today
 from chaos.simulation.schedule import Planned, Schedule
 from chaos.simulation.simulate import Tally, judged, simulate
+from measuring.commands import today
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -18,10 +18,8 @@ import inspect
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
 
 from headrace.compiler import code_bytes
 from headrace.compiler.code_known import (
@@ -43,13 +41,13 @@ from headrace.compiler.code_names import (
     spelled,
     static_attribute,
 )
+from headrace.compiler.code_sharing import CONTAINERS, Sharing
 from headrace.compiler.code_source import FunctionNode, nodes_of
 
 _MOST_DEPTH = 4  # deeper calls are distrusted: the time per DoFn stays small
 _MOST_FUNCTIONS = 40
 
 _HARMLESS_TYPES = (logging.Logger, logging.LoggerAdapter, re.Pattern)
-_CONTAINERS = (list, dict, set, bytearray)
 _DUNDER_WRITES = frozenset({"__setattr__", "__delattr__", "__setitem__", "__delitem__"})
 
 
@@ -150,10 +148,10 @@ def _call_object(
         return False
     held = getattr(target, "__self__", None)
     if isinstance(target, BuiltinFunctionType) and not isinstance(held, ModuleType | type(None)):
-        if isinstance(held, _CONTAINERS) and name in MUTATING_METHODS:
+        if isinstance(held, CONTAINERS) and name in MUTATING_METHODS:
             found.writes.append(f"changes a {type(held).__name__} through {name}(){where}")
             return False
-        if isinstance(held, (*_CONTAINERS, *IMMUTABLE_TYPES, tuple)):
+        if isinstance(held, (*CONTAINERS, *IMMUTABLE_TYPES, tuple)):
             return False
     known = is_standard(module) or module.split(".")[0] in STATELESS_PACKAGES
     known = known and owner is None  # a method of a shared object is read, wherever it is from
@@ -203,18 +201,17 @@ class _Reader:
         self._names = names
         self._budget = budget
         self._depth = depth
-        self._shared_locals = set(shared)
-        self._inner = _inner_names(node)
-        if names.self_name is not None:
-            self._shared_locals.add(names.self_name)
-        for name, default in _defaults(names.function).items():
-            if isinstance(default, _CONTAINERS):
-                self._shared_locals.add(name)  # a mutable default outlives the call
+        self._sharing = Sharing(node, names, shared, self._gives_shared)
+        self._shared = self._sharing.of
+
+    def _gives_shared(self, target: FunctionType) -> bool:
+        scratch = _Budget(functions=self._budget.functions)
+        return _follow(Names(target, None), frozenset(), scratch, self._depth + 1).returns_shared
 
     def read(self) -> None:
         body = [self._node.body] if isinstance(self._node, ast.Lambda) else self._node.body
         nodes = [n for part in body for n in ast.walk(part)]
-        self._spread_sharing(nodes)
+        self._sharing.spread(nodes)
         for n in nodes:
             self._visit(n)
         results = (n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None)
@@ -222,69 +219,6 @@ class _Reader:
             self.found.returns_shared = self._shared(self._node.body)
         else:
             self.found.returns_shared = any(self._shared(r) for r in results)
-
-    # Which values outlive the call ----------------------------------------------------------
-
-    def _spread_sharing(self, nodes: list[ast.AST]) -> None:
-        """A local name that may stand for a shared object is shared, whatever the order."""
-        flows = [pair for n in nodes for pair in _flows(n)]
-        for _ in range(4):  # longer chains of aliases do not occur in practice
-            before = len(self._shared_locals)
-            for target, value in flows:
-                if self._shared(value):
-                    self._shared_locals |= {
-                        n.id for n in ast.walk(target) if isinstance(n, ast.Name)
-                    }
-            if len(self._shared_locals) == before:
-                return
-
-    def _shared(self, node: ast.expr) -> bool:
-        match node:
-            case ast.Name(id=name):
-                if name in self._shared_locals:
-                    return True
-                if self._names.is_local(name) or name in self._inner:
-                    return False
-                value = self._names.value(node)
-                return value is MISSING or not is_immutable(value)
-            case ast.Attribute(value=base):
-                if not self._shared(base):
-                    return False
-                value = self._names.value(node)
-                return value is MISSING or not is_immutable(value)
-            case ast.Subscript(value=base) | ast.Starred(value=base) | ast.Await(value=base):
-                return self._shared(base)
-            case ast.NamedExpr(value=base):
-                return self._shared(base)
-            case ast.IfExp(body=a, orelse=b):
-                return self._shared(a) or self._shared(b)
-            case ast.BoolOp(values=values):
-                return any(self._shared(v) for v in values)
-            case ast.Tuple(elts=elts) | ast.List(elts=elts) | ast.Set(elts=elts):
-                return any(self._shared(e) for e in elts)
-            case ast.Call(func=func, args=args):
-                return self._shared_result(func, args)
-            case _:
-                return False
-
-    def _shared_result(self, func: ast.expr, args: list[ast.expr]) -> bool:
-        if isinstance(func, ast.Name) and func.id in FRESH_RESULTS:
-            return False
-        target = self._names.value(func)
-        if target is type:
-            return True  # a class outlives every call
-        if isinstance(target, type):
-            return any(self._shared(a) for a in args)  # the new object may hold what it was given
-        if isinstance(target, FunctionType) and not is_standard(module_of(target)):
-            if module_of(target).split(".")[0] not in STATELESS_PACKAGES:
-                scratch = _Budget(functions=self._budget.functions)
-                return _follow(
-                    Names(target, None), frozenset(), scratch, self._depth + 1
-                ).returns_shared or any(self._shared(a) for a in args)
-        if isinstance(func, ast.Attribute) and self._shared(func.value):
-            held = self._names.value(func.value)
-            return not isinstance(held, ModuleType | type)
-        return any(self._shared(a) for a in args)
 
     # What is done ---------------------------------------------------------------------------
 
@@ -294,7 +228,7 @@ class _Reader:
                 self._write("writes", node)
             case ast.Subscript(value=base, ctx=ast.Store() | ast.Del()) if self._shared(base):
                 self._write("changes", base)
-            case ast.AugAssign(target=ast.Name(id=name) as target) if name in self._shared_locals:
+            case ast.AugAssign(target=ast.Name(id=name) as target) if name in self._sharing.locals:
                 self._write("changes", target)
             case ast.Global(names=names):
                 self._rebinds("global", names, node.lineno)
@@ -346,10 +280,9 @@ class _Reader:
                 self._method(call, func, base, line)
             return
         if isinstance(func, ast.Name):
-            local = self._names.is_local(func.id) or func.id in self._inner
-            if not local:
+            if not self._sharing.is_local(func.id):
                 self._known_target(call, self._names.value(func), line)
-            elif func.id in self._shared_locals:
+            elif func.id in self._sharing.locals:
                 doubt = f"calls {func.id} in line {line}, whose effects are not known"
                 self.found.doubts.append(doubt)
             return
@@ -370,7 +303,7 @@ class _Reader:
         if mutates and call.args and self._shared(call.args[0]):
             self.found.writes.append(f"changes {spelled(call.args[0])} in line {line}")
             return
-        shared = self._shared_params(call, target, skip=0)
+        shared = self._sharing.params(call, target, skip=0)
         self._follow_call(target, spelling, line, shared)
 
     def _method(self, call: ast.Call, func: ast.Attribute, base: object, line: int) -> None:
@@ -388,7 +321,7 @@ class _Reader:
             self._write("changes", func.value)  # a generator of random numbers moves on
             return
         if isinstance(target, FunctionType):
-            shared = self._shared_params(call, target, skip=1)
+            shared = self._sharing.params(call, target, skip=1)
             if target.__code__.co_argcount:
                 shared |= {target.__code__.co_varnames[0]}
             self._follow_call(target, spelled(func), line, shared, owner=base)
@@ -445,66 +378,6 @@ class _Reader:
             owner=owner,
         )
 
-    def _shared_params(self, call: ast.Call, target: object, *, skip: int) -> frozenset[str]:
-        """The parameters of `target` that this call binds to shared objects."""
-        code: Any = getattr(target, "__code__", None)
-        if code is None:
-            any_shared = any(self._shared(a) for a in call.args)
-            return frozenset({"*"}) if any_shared else frozenset()
-        params = code.co_varnames[skip : code.co_argcount]
-        if any(isinstance(a, ast.Starred) and self._shared(a) for a in call.args):
-            return frozenset(params)
-        found = {p for p, a in zip(params, call.args, strict=False) if self._shared(a)}
-        found |= {k.arg for k in call.keywords if k.arg is not None and self._shared(k.value)}
-        return frozenset(found)
-
-
 def _is_super(node: ast.expr) -> bool:
     func = node.func if isinstance(node, ast.Call) else None
     return isinstance(func, ast.Name) and func.id == "super"
-
-
-def _flows(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The places where a value gets a local name."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            for target in targets:
-                if not isinstance(target, ast.Attribute | ast.Subscript):
-                    yield target, value
-        case ast.AnnAssign(target=ast.Name() as target, value=value) if value is not None:
-            yield target, value
-        case ast.NamedExpr(target=target, value=value):
-            yield target, value
-        case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-            yield target, value
-        case ast.comprehension(target=target, iter=value):
-            yield target, value
-        case ast.withitem(context_expr=value, optional_vars=target) if target is not None:
-            yield target, value
-        case _:
-            return
-
-
-def _inner_names(node: FunctionNode) -> frozenset[str]:
-    """Names bound inside nested functions and comprehensions: local to the call as well."""
-    found: set[str] = set()
-    for n in ast.walk(node):
-        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and n is not node:
-            a = n.args
-            found |= {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
-            found |= {x.arg for x in (a.vararg, a.kwarg) if x is not None}
-            found |= {
-                x.id
-                for x in ast.walk(n)
-                if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)
-            }
-        elif isinstance(n, ast.comprehension):
-            found |= {x.id for x in ast.walk(n.target) if isinstance(x, ast.Name)}
-    return frozenset(found)
-
-
-def _defaults(function: FunctionType) -> Mapping[str, object]:
-    code = function.__code__
-    positional = function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(positional) : code.co_argcount]
-    return {**dict(zip(names, positional, strict=True)), **(function.__kwdefaults__ or {})}

@@ -1,8 +1,7 @@
 """Lays fused stages out as a linear chain of supersteps and joins them by channels.
 
-Takes Beam's fused stages, gives our frozen stages and channels. The depth of a stage is the largest
-number of exchanges on any path to it; stages fed by an impulse alone sink as deep as their readers
-allow, so that their rows need not pass through supersteps that do not want them.
+Takes Beam's fused stages, gives our frozen stages and channels. `depths` says in which superstep a
+stage lies and what exchange it needs; here the channels are made that bring it about.
 """
 
 from __future__ import annotations
@@ -10,49 +9,24 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
-from apache_beam.utils import proto_utils
 
 from headrace.compiler.buffers import (
     GROUP_BUFFER,
     OUTPUT_BUFFER,
-    SPREAD_BUFFER,
     kind_of,
     source_of,
 )
-from headrace.compiler.passes.root_stateful import is_stateful
-from headrace.errors import PlanError
+from headrace.compiler.depths import Node, assign_depths, group_buffer, in_order, needs_of, node_of
 from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
-from headrace.plan.sources import Frame, Impulse, ScriptOutput, Source
+from headrace.plan.sources import Source
 from headrace.plan.supersteps import Channel, ChannelKind, Port, SideInput, Stage, Superstep
-
-_PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
-_TRUNCATE_SIZED = common_urns.sdf_components.TRUNCATE_SIZED_RESTRICTION.urn
-#: Why a stage begins with a source of this type.
-_STARTS = {
-    Impulse: "an impulse starts the stage",
-    Frame: "the rows of a DataFrame start the stage",
-    ScriptOutput: "a test stream starts the stage",
-}
-
-
-@dataclass(kw_only=True)
-class _Node:
-    """A fused stage while it is being scheduled."""
-
-    beam_stage: Any
-    name: str
-    reads: list[tuple[str, str]] = field(default_factory=list)  # (transform, buffer)
-    writes: list[tuple[str, str]] = field(default_factory=list)
-    sides: list[tuple[str, str, str, str]] = field(default_factory=list)  # + tag, pattern
-    depth: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,110 +39,11 @@ class Schedule:
 
 def schedule(stages: list[Any], context: Any, *, at_home: Mapping[OperatorId, str]) -> Schedule:
     """Assign depths, make channels, freeze."""
-    nodes = [_node(s) for s in stages]
-    home_buffers = {_group_buffer(name, context) for name in at_home}
-    need = {n.name: _needs(n, home_buffers) for n in nodes}
-    _assign_depths(nodes, need)
+    nodes = [node_of(s) for s in stages]
+    home_buffers = {group_buffer(name, context) for name in at_home}
+    need = {n.name: needs_of(n, home_buffers) for n in nodes}
+    assign_depths(nodes, need)
     return _Joiner(nodes, need, context, at_home).join()
-
-
-def _node(stage: Any) -> _Node:
-    node = _Node(beam_stage=stage, name=stage.name)
-    for transform in stage.transforms:
-        urn = transform.spec.urn
-        if urn == bundle_processor.DATA_INPUT_URN:
-            node.reads.append((transform.unique_name, transform.spec.payload.decode()))
-        elif urn == bundle_processor.DATA_OUTPUT_URN:
-            node.writes.append((transform.unique_name, transform.spec.payload.decode()))
-        elif urn in translations.PAR_DO_URNS:
-            payload = proto_utils.parse_Bytes(
-                transform.spec.payload, beam_runner_api_pb2.ParDoPayload
-            )
-            for tag, side in sorted(payload.side_inputs.items()):
-                buffer = translations.create_buffer_id(transform.inputs[tag]).decode()
-                node.sides.append(
-                    (transform.unique_name, buffer, tag, side.access_pattern.urn)
-                )
-    return node
-
-
-def _group_buffer(transform_name: str, context: Any) -> str:
-    for transform_id, proto in context.components.transforms.items():
-        if proto.unique_name == transform_name:
-            return str(translations.create_buffer_id(transform_id, kind=GROUP_BUFFER).decode())
-    return str(translations.create_buffer_id(transform_name, kind=GROUP_BUFFER).decode())
-
-
-def _needs(node: _Node, home: set[str]) -> dict[str, tuple[ChannelKind, str]]:
-    """For each buffer the stage reads: the exchange it needs and why (LOCAL: none by itself)."""
-    needs: dict[str, tuple[ChannelKind, str]] = {}
-    by_name = {t.unique_name: t for t in node.beam_stage.transforms}
-    for transform_id, buffer in node.reads:
-        kind, source = kind_of(buffer), source_of(buffer)
-        out = translations.only_element(by_name[transform_id].outputs.values())
-        consumers = [
-            t for t in node.beam_stage.transforms
-            if out in t.inputs.values() and t.unique_name != transform_id
-        ]
-        if source is not None:
-            needs[buffer] = (ChannelKind.SOURCE, _STARTS[type(source)])
-        elif kind == GROUP_BUFFER and buffer in home:
-            needs[buffer] = (ChannelKind.LOCAL, "the key was forwarded unchanged: exchange elided")
-        elif kind == GROUP_BUFFER:
-            needs[buffer] = (ChannelKind.GROUP, "a grouping needs all values of a key on one shard")
-        elif kind == SPREAD_BUFFER:
-            needs[buffer] = (ChannelKind.SPREAD, "a reshuffle asks for redistribution")
-        elif any(is_stateful(t) for t in consumers):
-            needs[buffer] = (ChannelKind.KEYED, "state and timers live on the shard of the key")
-        elif any(t.spec.urn in (_PROCESS_SIZED, _TRUNCATE_SIZED) for t in consumers):
-            needs[buffer] = (ChannelKind.SPREAD, "restrictions are dealt out before processing")
-        else:
-            needs[buffer] = (ChannelKind.LOCAL, "no exchange is needed between the two stages")
-    return needs
-
-
-def _assign_depths(
-    nodes: list[_Node], need: Mapping[str, Mapping[str, tuple[ChannelKind, str]]]
-) -> None:
-    writers: dict[str, list[_Node]] = defaultdict(list)
-    readers: dict[str, list[_Node]] = defaultdict(list)
-    for node in nodes:
-        for _, buffer in node.writes:
-            writers[buffer].append(node)
-        for buffer in {b for _, b in node.reads} | {b for _, b, _, _ in node.sides}:
-            readers[buffer].append(node)
-    for node in nodes:  # topological order: writers come first
-        depth = 0
-        for _, buffer in node.reads:
-            step = 0 if need[node.name][buffer][0] is ChannelKind.LOCAL else 1
-            depth = max([depth, *(w.depth + step for w in writers[buffer])])
-        for _, buffer, _, _ in node.sides:
-            depth = max([depth, *(w.depth + 1 for w in writers[buffer])])
-        node.depth = depth
-        if depth and any(isinstance(source_of(b), Frame) for _, b in node.reads):
-            msg = f"stage {node.name} reads a DataFrame in superstep {depth}, not in the first"
-            raise PlanError(msg)
-    for node in nodes:
-        if node.sides or not all(isinstance(source_of(b), Impulse) for _, b in node.reads):
-            continue
-        below = [r.depth for _, buffer in node.writes for r in readers[buffer]]
-        if below and min(below) > 1:
-            node.depth = min(below) - 1
-
-
-def _in_order(nodes: list[_Node]) -> list[_Node]:
-    """Order by superstep, then writers before their local readers, then by name."""
-    writers: dict[str, list[_Node]] = defaultdict(list)
-    for node in nodes:
-        for _, buffer in node.writes:
-            writers[buffer].append(node)
-    level: dict[str, int] = {}
-    for node in nodes:  # topological order: a writer's level is known before its reader's
-        before = [
-            level[w.name] for _, b in node.reads for w in writers[b] if w.depth == node.depth
-        ]
-        level[node.name] = 1 + max(before, default=0)
-    return sorted(nodes, key=lambda n: (n.depth, level[n.name], n.name))
 
 
 class _Joiner:
@@ -176,12 +51,12 @@ class _Joiner:
 
     def __init__(
         self,
-        nodes: list[_Node],
+        nodes: list[Node],
         need: Mapping[str, Mapping[str, tuple[ChannelKind, str]]],
         context: Any,
         at_home: Mapping[OperatorId, str],
     ) -> None:
-        self._nodes = _in_order(nodes)
+        self._nodes = in_order(nodes)
         self._need = need
         self._context = context
         self._at_home = at_home
@@ -191,7 +66,7 @@ class _Joiner:
         self._sides: dict[str, list[SideInput]] = defaultdict(list)
 
     def join(self) -> Schedule:
-        writers: dict[str, list[tuple[_Node, str]]] = defaultdict(list)
+        writers: dict[str, list[tuple[Node, str]]] = defaultdict(list)
         for node in self._nodes:
             for transform_id, buffer in node.writes:
                 writers[buffer].append((node, transform_id))
@@ -213,7 +88,7 @@ class _Joiner:
         )
 
     def _join_read(
-        self, node: _Node, transform_id: str, buffer: str, writers: list[tuple[_Node, str]]
+        self, node: Node, transform_id: str, buffer: str, writers: list[tuple[Node, str]]
     ) -> None:
         kind, reason = self._need[node.name][buffer]
         read_coder = self._coder_of_read(node, transform_id)
@@ -257,8 +132,8 @@ class _Joiner:
                 ),
             )
 
-    def _join_sides(self, writers: Mapping[str, list[tuple[_Node, str]]]) -> None:
-        wanted: dict[tuple[int, str], list[tuple[_Node, str, str, str]]] = defaultdict(list)
+    def _join_sides(self, writers: Mapping[str, list[tuple[Node, str]]]) -> None:
+        wanted: dict[tuple[int, str], list[tuple[Node, str, str, str]]] = defaultdict(list)
         for node in self._nodes:
             for transform_id, buffer, tag, pattern in node.sides:
                 wanted[node.depth, buffer].append((node, transform_id, tag, pattern))
@@ -284,7 +159,7 @@ class _Joiner:
                     )
                 )
 
-    def _join_outputs(self, writers: Mapping[str, list[tuple[_Node, str]]]) -> None:
+    def _join_outputs(self, writers: Mapping[str, list[tuple[Node, str]]]) -> None:
         for buffer, sources in sorted(writers.items()):
             kind, _, name = buffer.partition(":")
             if kind == OUTPUT_BUFFER:
@@ -302,12 +177,12 @@ class _Joiner:
         self,
         *,
         kind: ChannelKind,
-        sources: list[_Node],
-        targets: list[_Node],
+        sources: list[Node],
+        targets: list[Node],
         label: str,
         reason: str,
         coder_id: str,
-        ports: tuple[tuple[dict[str, list[Port]], _Node, str], ...],
+        ports: tuple[tuple[dict[str, list[Port]], Node, str], ...],
         windowing_id: str = "",
         group_by_target: bool = False,
         source: Source | None = None,
@@ -333,18 +208,18 @@ class _Joiner:
 
     def _home_reason(self, buffer: str) -> str:
         for name, why in self._at_home.items():
-            if _group_buffer(name, self._context) == buffer:
+            if group_buffer(name, self._context) == buffer:
                 return why
         return "the key was forwarded unchanged: exchange elided"
 
-    def _transform(self, node: _Node, transform_id: str) -> Any:
+    def _transform(self, node: Node, transform_id: str) -> Any:
         return next(t for t in node.beam_stage.transforms if t.unique_name == transform_id)
 
-    def _coder_of_read(self, node: _Node, transform_id: str) -> str:
+    def _coder_of_read(self, node: Node, transform_id: str) -> str:
         outputs = self._transform(node, transform_id).outputs.values()
         return self._coder_of_pcoll(translations.only_element(outputs))
 
-    def _coder_of_write(self, node: _Node, transform_id: str) -> str:
+    def _coder_of_write(self, node: Node, transform_id: str) -> str:
         inputs = self._transform(node, transform_id).inputs.values()
         return self._coder_of_pcoll(translations.only_element(inputs))
 
@@ -353,11 +228,11 @@ class _Joiner:
             self._context.add_data_channel_coder(pcoll_id)
         return str(self._context.data_channel_coders[pcoll_id])
 
-    def _windowing_of_write(self, node: _Node, transform_id: str) -> str:
+    def _windowing_of_write(self, node: Node, transform_id: str) -> str:
         pcoll = translations.only_element(self._transform(node, transform_id).inputs.values())
         return str(self._context.components.pcollections[pcoll].windowing_strategy_id)
 
-    def _freeze(self, node: _Node) -> Stage:
+    def _freeze(self, node: Node) -> Stage:
         reads, writes = self._reads[node.name], self._writes[node.name]
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor(id=node.name)
         for transform in sorted(node.beam_stage.transforms, key=lambda t: t.unique_name):

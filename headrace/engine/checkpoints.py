@@ -127,10 +127,6 @@ class Checkpoint:
         """The epoch that is to be committed next."""
         return 0 if self.newest is None else self.newest.epoch + 1
 
-    def source_folder(self, source: str) -> str:
-        """Give the folder, path or URI, that Spark may use for a streaming DataFrame."""
-        return self.files.below(f"spark/{source}")
-
     def manifest(
         self,
         *,

@@ -18,7 +18,8 @@ from headrace.errors import PlanError
 from headrace.io.claims import Claim
 from headrace.io.columns import arrow_schema
 from headrace.io.frames import Frames
-from headrace.io.sinks import Delivery, Lease, Sink, WriteToSpark
+from headrace.io.sinks import Delivery, Lease, Sink
+from headrace.io.write import WriteToSpark
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.crash_points import Point, crash_point
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from headrace.io.sinks import DataFrameHandle, WriteToSpark, to_dataframe
+from headrace.io.dataframes import DataFrameHandle, to_dataframe
 from headrace.io.sources import ReadFromSpark
 from headrace.io.watermarks import BoundedOutOfOrderness, Monotonic
+from headrace.io.write import WriteToSpark
 
 __all__ = [
     "BoundedOutOfOrderness",

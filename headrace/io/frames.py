@@ -13,8 +13,9 @@ from typing import Any
 from apache_beam.pipeline import PipelineVisitor
 
 from headrace.errors import OptionError
-from headrace.io.sinks import Sink, WriteToSpark
+from headrace.io.sinks import Sink
 from headrace.io.sources import Read, ReadFromSpark
+from headrace.io.write import WriteToSpark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,9 @@ from typing import Any
 
 from headrace.errors import ColumnTypeError, OptionError
 from headrace.io.places import Mode
-from headrace.io.sinks import Sink, WriteToSpark
+from headrace.io.sinks import Sink
 from headrace.io.storage import LocalStorage, storage_of
+from headrace.io.write import WriteToSpark
 
 
 def check_sinks(

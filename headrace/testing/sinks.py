@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.io.sinks import WriteToSpark
+from headrace.io.write import WriteToSpark
 
 
 class Collected:

@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.cases import find
 from benchmarks.measure import Verdict, measure
-from benchmarks.meter import PROC
 from benchmarks.systems import FnApi, Headrace
+from measuring.meter import PROC
 from tests.spark_session import shared_session
 
 pytestmark = pytest.mark.spark

@@ -15,10 +15,10 @@ from rich.console import Console
 
 from benchmarks.__main__ import exit_code
 from benchmarks.cases import Answer, Case
-from benchmarks.commands import number
 from benchmarks.measure import Figure, Verdict, measure
 from benchmarks.report import record, save, show
 from benchmarks.systems import Run
+from measuring.commands import number
 
 CASE = Case(
     name="toy", what="nothing at all", build=lambda p, n: None, expected=lambda n: {"count": n},

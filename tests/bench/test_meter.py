@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.meter import Meter, Process, peak_bytes, tree, workers
+from measuring.meter import Meter, Process, peak_bytes, tree, workers
 
 
 def made(*processes: tuple[int, int, str]) -> list[Process]:

@@ -10,13 +10,13 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks.measure import Verdict
-from benchmarks.meter import PROC
 from benchmarks.report import save
 from benchmarks.streaming import epoch, hotkey, native, pending, sliding, throughput, windows
 from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.data import Rows
 from benchmarks.streaming.figures import Bar, Line, Outcome, exit_code
 from benchmarks.streaming.report import record
+from measuring.meter import PROC
 from soak.fit import slope, trend
 from soak.pipeline import Life, complaints
 from soak.plot import Chart, Series, svg

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import benchmarks.workloads.__main__ as command
-from benchmarks.commands import chosen
 from benchmarks.workloads import runs
 from benchmarks.workloads.runs import Cell, measure
 from benchmarks.workloads.table import Line, keep, kept, page
@@ -18,6 +17,7 @@ from headrace.lab.run import Report
 from headrace.lab.systems.system import Outcome, Request
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Mode
+from measuring.commands import chosen
 
 STATELESS, STATEFUL = CATALOG.workload("nexmark", "q1"), CATALOG.workload("nexmark", "q5")
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.commands import number
 from chaos.__main__ import main
 from chaos.data import DISORDER_SECONDS, Shape, read_shape, write_input
 from chaos.kills import Kind, plan
@@ -23,6 +22,7 @@ from chaos.oracle import BRANCHES, differences, right_answer
 from chaos.phases import Phase, Standing, phase_of, phases_of, standing
 from chaos.processes import descendants, end
 from chaos.reading import written
+from measuring.commands import number
 
 SHAPE = Shape(elements=3_000, files=5, rate_files=3, seed=11)
 SECOND = 1_000_000

@@ -12,8 +12,8 @@ import pytest
 from headrace.errors import CheckpointError, OptionError
 from headrace.io.claims import Claim, Note, later_folders
 from headrace.io.places import EpochFolders, Mode
-from headrace.io.sinks import WriteToSpark
 from headrace.io.storage import LocalStorage
+from headrace.io.write import WriteToSpark
 
 FIRST = Claim(writer="w", incarnation=1, token="a")
 

@@ -11,7 +11,8 @@ from pyspark.errors import AnalysisException
 from headrace.errors import CheckpointError, OptionError, UnsupportedTransformError
 from headrace.io import WriteToSpark
 from headrace.io.claims import Claim
-from headrace.io.sinks import DataFrameHandle, Delivery, ToDataFrame
+from headrace.io.dataframes import DataFrameHandle, ToDataFrame
+from headrace.io.sinks import Delivery
 from headrace.io.storage import HadoopStorage
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]

@@ -25,12 +25,12 @@ from headrace.lab.endpoints.names import (
 from headrace.lab.endpoints.rows import (
     RowsInMemory,
     RowsInParquet,
-    read_json_lines,
     write_json_lines,
 )
 from headrace.lab.endpoints.sources import differs, events_of, held, spooled
 from headrace.lab.workload import Column, Kind
 from tests.lab import toy
+from tests.lab.json_lines import read_json_lines
 
 COLUMNS = (Column("name", Kind.STRING), Column("count", Kind.LONG), Column("mean", Kind.DOUBLE))
 TOY = toy.ToyGenerator(toy.ToySettings(events=25))
@@ -89,13 +89,6 @@ def _scratch() -> str:
 @pytest.fixture(autouse=True, scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> None:
     _FOLDERS.append(str(tmp_path_factory.mktemp("rows")))
-
-
-def test_a_line_that_is_no_row_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"name": "a", "count": 1, "mean": 0.5}\n{"name": "b"}\n')
-    with pytest.raises(ValueError, match=r"rows.jsonl, line 2: no row of name, count, mean"):
-        read_json_lines(path, COLUMNS)
 
 
 def test_rows_in_folders_by_epoch_are_read_in_the_order_of_the_columns(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 from headrace.errors import OptionError, UnsupportedTransformError
 from headrace.lab.catalog import CATALOG
 from headrace.lab.endpoints.names import Drain, DrainKind, Source, SourceKind
-from headrace.lab.endpoints.rows import read_json_lines
 from headrace.lab.run import Report, run_workload
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.system import Glance, Request
 from headrace.lab.workload import Mode, Row
 from tests.lab import toy
+from tests.lab.json_lines import read_json_lines
 
 #: By hand: numbers 0 1 2 0 1 2 ..., one a second, in windows of ten seconds.
 ANSWER = [
@@ -54,11 +54,10 @@ def test_a_right_answer_is_found_right(tmp_path: Path, mode: Mode, kind: SourceK
     assert (report.outcome.events, report.row_count, report.verdict.expected) == (25, 9, 9)
 
 
-def test_the_outcome_names_the_engine_that_ran_and_the_versions(tmp_path: Path) -> None:
+def test_the_outcome_names_the_engine_that_ran(tmp_path: Path) -> None:
     outcome = direct(request(tmp_path)).outcome
     assert outcome.engine.startswith("Beam 2.77")
     assert "FnApiRunner (DONE)" in outcome.engine
-    assert outcome.versions["apache-beam"].startswith("2.77")
     assert outcome.seconds > 0
     assert outcome.events_per_second == pytest.approx(25 / outcome.seconds)
 

@@ -27,10 +27,11 @@ from hypothesis import strategies as st
 
 from headrace.errors import HeadraceError, StateError
 from headrace.state.store import MemoryStore
-from headrace.worker.sideinputs import views
+from headrace.worker.sideinputs import view_rows, views
+from headrace.worker.sideinputs.arrivals import lookback_of
 from headrace.worker.sideinputs.firings import Firing, firing_of
 from headrace.worker.sideinputs.side_inputs import SideInputs
-from headrace.worker.sideinputs.views import StoredSide, lookback_of
+from headrace.worker.sideinputs.views import StoredSide
 
 BEGINNING, END = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 SECOND = 1_000_000
@@ -454,7 +455,7 @@ def test_appending_writes_what_came_and_not_what_was_there() -> None:
 
 
 def test_large_epoch_is_cut_into_rows_and_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "MAX_CHUNK_BYTES", 100)
+    monkeypatch.setattr(view_rows, "MAX_CHUNK_BYTES", 100)
     feed = Feed(OFTEN)
     feed.side.attach(feed.store, BEGINNING)
     for start in range(0, 100, 5):

@@ -204,7 +204,7 @@ def test_bulk_payloads_settle_near_the_size_that_was_asked_for() -> None:
     assert largest < 16 * 4_096
 
 
-def side_channel(pairs: list[tuple[Any, Any]], coder: Any) -> SideChannel:
+def side_channel(pairs: list[Any], coder: Any) -> SideChannel:
     channel = SideChannel(coder)
     rows: list[SuperTuple] = []
     writer = row_writer(rows, coder=coder, copy_to_all=True, shards=1)

@@ -71,21 +71,3 @@ def write_json_lines(path: str | Path, columns: Sequence[Column], rows: Iterable
         hidden.replace(target)
     finally:
         hidden.unlink(missing_ok=True)
-
-
-def read_json_lines(path: str | Path, columns: Sequence[Column]) -> list[Row]:
-    """Read rows that `write_json_lines` wrote.
-
-    Raises:
-        ValueError: a line is no such row; names the file and the line.
-    """
-    rows: list[Row] = []
-    with Path(path).open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                told = json.loads(line)
-                rows.append(tuple(told[column.name] for column in columns))
-            except (ValueError, KeyError, TypeError) as error:
-                msg = f"{path}, line {number}: no row of {', '.join(c.name for c in columns)}"
-                raise ValueError(msg) from error
-    return rows

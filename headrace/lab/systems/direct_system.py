@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from headrace.errors import UnsupportedTransformError
 from headrace.lab.endpoints.local_drains import LocalDrain
 from headrace.lab.endpoints.sources import beam_source, events_of
-from headrace.lab.systems.system import Glance, Outcome, Request, versions
+from headrace.lab.systems.system import Glance, Outcome, Request
 
 
 class DirectSystem:
@@ -55,7 +55,6 @@ class DirectSystem:
                 engine=f"Beam {beam.__version__} {type(pipeline.runner).__name__} ({result.state})",
                 mode=request.mode, events=events_of(request.source, generator), seconds=seconds,
                 rows=drain.rows(), row_count=drain.count, notes=tuple(drain.told()),
-                versions=versions(),
             )
 
     def stop(self) -> None:

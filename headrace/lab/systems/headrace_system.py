@@ -30,7 +30,6 @@ from headrace.lab.systems.system import (
     bytes_below,
     checkpoint_of,
     resumes,
-    versions,
 )
 from headrace.runner import SparkRunner, StreamResult, start_session
 
@@ -107,7 +106,7 @@ class HeadraceSystem:
             events=events_of(request.source, generator), seconds=seconds, rows=drain.rows(),
             row_count=_counted(result) if request.drain.kind is DrainKind.NULL else drain.count,
             checkpoint_bytes=bytes_below(checkpoint) if request.streaming else None,
-            resumed=resumed, versions=versions(),
+            resumed=resumed,
         )
 
     def _source(self, request: Request) -> Any:

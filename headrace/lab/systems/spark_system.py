@@ -27,7 +27,6 @@ from headrace.lab.systems.system import (
     bytes_below,
     checkpoint_of,
     resumes,
-    versions,
 )
 from headrace.lab.workload import Refusal
 from headrace.runner import start_session
@@ -97,7 +96,7 @@ class SparkSystem:
         return Outcome(
             system=self.name, engine=f"Spark {session.version} {kind} on {master}, {shards} shards",
             mode=request.mode, events=generator.events, seconds=seconds, rows=drain.rows(),
-            row_count=drain.count, resumed=resumed, versions=versions(),
+            row_count=drain.count, resumed=resumed,
             checkpoint_bytes=bytes_below(checkpoint) if request.streaming else None,
         )
 

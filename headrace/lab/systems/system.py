@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -100,7 +98,6 @@ class Outcome:
     notes: tuple[str, ...] = ()
     checkpoint_bytes: int | None = None  # None: there is no checkpoint
     resumed: bool = False  # went on with an interrupted run, whose time is not in `seconds`
-    versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def events_per_second(self) -> float | None:
@@ -137,15 +134,6 @@ def resumes(request: Request) -> bool:
 def checkpoint_of(request: Request) -> Path:
     """Give the folder where a streaming run keeps its state."""
     return request.folder / "checkpoint"
-
-
-def versions() -> dict[str, str]:
-    """Give the versions of what takes part."""
-    found = {"python": platform.python_version()}
-    for name in ("headrace", "apache-beam", "pyspark", "pyarrow"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
 
 
 def bytes_below(folder: str | os.PathLike[str]) -> int:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from apache_beam.utils import windowed_value
 
+from headrace.worker.beam_types import Value
+
 #: Values in one batch: enough to make a Python call per batch cheap, few enough to stay in cache.
 BATCH_VALUES = 2_048
 
@@ -19,8 +21,8 @@ class Columns(NamedTuple):
     """Time (microseconds), windows and pane of each value of a batch."""
 
     times: list[int]
-    windows: list[Any]
-    panes: list[Any]
+    windows: list[Value]
+    panes: list[Value]
 
 
 Meta = Any  # WindowedValue | Columns; not a union, as Beam's class is untyped
@@ -36,7 +38,7 @@ class Assigned(tuple[Any, ...]):
     __slots__ = ()
 
 
-def elements(values: list[Any], meta: Meta, *, lists: bool = False) -> Iterable[Any]:
+def elements(values: list[Value], meta: Meta, *, lists: bool = False) -> Iterable[Value]:
     """Give the batch as windowed values.
 
     Args:
@@ -56,7 +58,7 @@ def elements(values: list[Any], meta: Meta, *, lists: bool = False) -> Iterable[
     return map(meta.with_value, values)
 
 
-def _with_lists(values: list[Any], meta: Columns) -> Iterable[Any]:
+def _with_lists(values: list[Value], meta: Columns) -> Iterable[Value]:
     create = windowed_value.create
     return [
         create(v, t, list(w) if type(w) in (Assigned, list) else w, p)
@@ -64,7 +66,7 @@ def _with_lists(values: list[Any], meta: Columns) -> Iterable[Any]:
     ]
 
 
-def batch_of(found: list[Any]) -> tuple[list[Any], Meta]:
+def batch_of(found: list[Value]) -> tuple[list[Value], Meta]:
     """Make a batch of windowed values; one meta for all where they agree."""
     first = found[0]
     values = [e.value for e in found]
@@ -83,7 +85,7 @@ def batch_of(found: list[Any]) -> tuple[list[Any], Meta]:
     return values, Columns(times, windows, panes)
 
 
-def columns(values: list[Any], meta: Meta) -> Columns:
+def columns(values: list[Value], meta: Meta) -> Columns:
     """Give one entry per value, whatever the meta is."""
     if type(meta) is Columns:
         return meta

@@ -31,8 +31,9 @@ from headrace.worker.batched.gather import Gatherer, Pilot
 from headrace.worker.batched.plain_values import is_frozen
 from headrace.worker.batched.steps import Shape, Step
 from headrace.worker.batched.weights import FIRST_ROOM, room_after
+from headrace.worker.beam_types import Operation, Value
 
-Node = Callable[[list[Any], Meta], None]
+Node = Callable[[list[Value], Meta], None]
 
 #: Results that are not the plain output value, but say where or when it belongs.
 SPECIAL = (pvalue.TaggedOutput, window.TimestampedValue, WindowedValue)
@@ -61,7 +62,7 @@ class Edge:
         self._tag = tag
         self._step_name = step_name
 
-    def __call__(self, values: list[Any], meta: Meta) -> None:
+    def __call__(self, values: list[Value], meta: Meta) -> None:
         """Hand plain values on."""
         if not values:
             return
@@ -84,7 +85,7 @@ class Edge:
         for child in children:
             child(values, meta)
 
-    def single(self, value: Any, meta: Meta) -> None:
+    def single(self, value: Value, meta: Meta) -> None:
         """Hand one result of user code on at once, through Beam's own operations."""
         if isinstance(value, SPECIAL):
             values, meta = self._unwrap([value], meta)
@@ -93,7 +94,7 @@ class Edge:
         for element in elements(values, meta, lists=self._lists):
             self._receive(element)
 
-    def results(self, values: list[Any], meta: Meta) -> None:
+    def results(self, values: list[Value], meta: Meta) -> None:
         """Hand on what user code gave: values, or values with a time, windows or a tag."""
         kinds = set(map(type, values))
         if kinds == _STAMPED and type(self._window_fn) is window.GlobalWindows:
@@ -111,11 +112,11 @@ class Edge:
                 break
         self(values, meta)
 
-    def _unwrap(self, values: list[Any], meta: Meta) -> tuple[list[Any], Meta]:
-        out: list[Any] = []
+    def _unwrap(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta]:
+        out: list[Value] = []
         times: list[int] = []
-        windows: list[Any] = []
-        panes: list[Any] = []
+        windows: list[Value] = []
+        panes: list[Value] = []
         old = columns(values, meta)
         plain_global = type(self._window_fn) is window.GlobalWindows
         for i, result in enumerate(values):
@@ -169,18 +170,18 @@ GLOBAL = Assigned((window.GlobalWindow(),))
 _STAMPED = {window.TimestampedValue}
 
 
-def element_node(op: Any, lists: bool = False) -> Node:
+def element_node(op: Operation, lists: bool = False) -> Node:
     """An operation that takes elements one by one."""
     process = op.process
 
-    def run(values: list[Any], meta: Meta) -> None:
+    def run(values: list[Value], meta: Meta) -> None:
         for element in elements(values, meta, lists=lists):
             process(element)
 
     return run
 
 
-def step_node(step: Step, op: Any, step_name: str, edge: Edge) -> Node:
+def step_node(step: Step, op: Operation, step_name: str, edge: Edge) -> Node:
     """A ParDo whose function runs on whole batches."""
     match step.shape:
         case Shape.ONE:
@@ -197,7 +198,7 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     pilot: Pilot | None = None if edge.frozen_type else Pilot()
     room = FIRST_ROOM
 
-    def one_by_one(values: list[Any], meta: Meta, pilot: Pilot) -> tuple[int, list[Any]]:
+    def one_by_one(values: list[Value], meta: Meta, pilot: Pilot) -> tuple[int, list[Value]]:
         """Hand results on at once until the pilot is satisfied.
 
         Gives how many are done, and the last result if it may wait for the others.
@@ -217,7 +218,7 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
             edge.single(result, pick_one(pick(meta, [i])))
         return len(values), []
 
-    def run(values: list[Any], meta: Meta) -> None:
+    def run(values: list[Value], meta: Meta) -> None:
         # Small inputs may give large results: no more of them at once than memory is meant to hold.
         start, size = 0, len(values)
         while size - start > room:
@@ -228,9 +229,9 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
             values, meta = values[start:], pick(meta, list(range(start, size)))
         part(values, meta)
 
-    def part(values: list[Any], meta: Meta) -> None:
+    def part(values: list[Value], meta: Meta) -> None:
         nonlocal pilot, room
-        out: list[Any] = []
+        out: list[Value] = []
         if pilot is not None:
             done, out = one_by_one(values, meta, pilot)
             if pilot.satisfied:
@@ -253,7 +254,7 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
 
 
 def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
-    def run(values: list[Any], meta: Meta) -> None:
+    def run(values: list[Value], meta: Meta) -> None:
         with state:
             try:
                 chosen = [i for i, value in enumerate(values) if function(value)]
@@ -268,7 +269,7 @@ def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
 
 
 def _block(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
-    def run(values: list[Any], meta: Meta) -> None:
+    def run(values: list[Value], meta: Meta) -> None:
         del meta  # the times are the function's to give; the window is the global one
         for value in values:
             with state:
@@ -285,7 +286,7 @@ def _block(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
 def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
     gatherer = Gatherer(step, edge.frozen_type)
 
-    def run(values: list[Any], meta: Meta) -> None:
+    def run(values: list[Value], meta: Meta) -> None:
         several = type(meta) is Columns
         run_of = gatherer.over(values, several)
         more = True

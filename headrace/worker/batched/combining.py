@@ -16,6 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from headrace.worker.batched.batches import Columns, Meta
 from headrace.worker.batched.chains import Edge, Node, augment
+from headrace.worker.beam_types import CombineFn, Key, Operation, Value, Window
 
 #: Values held before they are added to their accumulators.
 HELD_VALUES = 50_000
@@ -27,7 +28,7 @@ _BUILTINS = (sum, min, max)
 _GLOBALLY = GlobalWindows.windowed_value(None)
 
 
-def builtin_of(combine_fn: Any) -> Callable[[Any], Any] | None:
+def builtin_of(combine_fn: CombineFn) -> Callable[[Any], Any] | None:
     """Give the builtin inside Beam's callable wrapper, whose accumulators are lists of values."""
     if isinstance(combine_fn, core.CallableWrapperCombineFn):
         function = combine_fn._fn  # noqa: SLF001 (Beam's own wrapper has no public door)
@@ -39,7 +40,9 @@ def builtin_of(combine_fn: Any) -> Callable[[Any], Any] | None:
 class PreCombine:
     """Combines what it can before the exchange."""
 
-    def __init__(self, op: Any, step_name: str, edge: Edge, shares_windows: bool = False) -> None:
+    def __init__(
+        self, op: Operation, step_name: str, edge: Edge, shares_windows: bool = False
+    ) -> None:
         self._fn = op.combine_fn
         self._shares_windows = shares_windows  # who follows takes one result for several windows
         self._compact = op.combine_fn_compact
@@ -52,11 +55,11 @@ class PreCombine:
             self._fn, (combiners.CountCombineFn, combiners.MeanCombineFn)
         )
         self._max_keys = MAX_KEYS_TINY if tiny else MAX_KEYS
-        self._held: dict[Any, dict[Any, list[Any]]] = {}
-        self._accumulators: dict[Any, dict[Any, Any]] = {}
+        self._held: dict[Any, dict[Key, list[Value]]] = {}
+        self._accumulators: dict[Any, dict[Key, Value]] = {}
         self._count = 0
 
-    def run(self, values: list[Any], meta: Meta) -> None:
+    def run(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
         if self._default:
             table = self._table(None)
@@ -64,7 +67,7 @@ class PreCombine:
                 table[key].append(value)
         elif type(meta) is Columns:
             last: Any = None
-            tables: list[Any] = []
+            tables: list[Value] = []
             for (key, value), windows in zip(values, meta.windows, strict=True):
                 if windows is not last:
                     last = windows
@@ -81,12 +84,12 @@ class PreCombine:
             if sum(map(len, self._accumulators.values())) > self._max_keys:
                 self._emit()
 
-    def _tables(self, windows: Any) -> list[dict[Any, list[Any]]]:
+    def _tables(self, windows: Any) -> list[dict[Key, list[Value]]]:
         if self._shares_windows and len(windows) > 1:
             return [self._table(_Several(windows))]
         return [self._table(w) for w in windows]
 
-    def _table(self, window: Any) -> dict[Any, list[Any]]:
+    def _table(self, window: Window | _Several | None) -> dict[Key, list[Value]]:
         found = self._held.get(window)
         if found is None:
             found = self._held[window] = defaultdict(list)
@@ -106,7 +109,7 @@ class PreCombine:
         self._held.clear()
         self._count = 0
 
-    def _add_general(self, known: dict[Any, Any], table: dict[Any, list[Any]]) -> None:
+    def _add_general(self, known: dict[Key, Value], table: dict[Key, list[Value]]) -> None:
         create, add_inputs, add_input = (
             self._fn.create_accumulator, self._fn.add_inputs, self._fn.add_input
         )
@@ -156,7 +159,7 @@ class _Several:
 
 
 def _add_builtin(
-    function: Callable[[Any], Any], known: dict[Any, Any], table: dict[Any, list[Any]]
+    function: Callable[[Any], Any], known: dict[Key, Value], table: dict[Key, list[Value]]
 ) -> None:
     """Accumulators of a wrapped callable are lists of values it has yet to reduce."""
     if known:
@@ -170,14 +173,16 @@ def _add_builtin(
             known[key] = values if len(values) == 1 else [function(values)]
 
 
-def combine_node(op: Any, phase: str, combine_fn: Any, step_name: str, edge: Edge) -> Node:
+def combine_node(
+    op: Operation, phase: str, combine_fn: CombineFn, step_name: str, edge: Edge
+) -> Node:
     """Merge, extract, convert or do all of it, key by key, a batch at a time."""
     apply = _builtin_phase(phase, combine_fn) or (
         combiners.PhasedCombineFnExecutor(phase, combine_fn, [], {}).apply
     )
     state = op.scoped_process_state
 
-    def run(values: list[Any], meta: Meta) -> None:
+    def run(values: list[Value], meta: Meta) -> None:
         with state:
             try:
                 out = [(key, apply(value)) for key, value in values]
@@ -188,13 +193,13 @@ def combine_node(op: Any, phase: str, combine_fn: Any, step_name: str, edge: Edg
     return run
 
 
-def _builtin_phase(phase: str, combine_fn: Any) -> Callable[[Any], Any] | None:
+def _builtin_phase(phase: str, combine_fn: CombineFn) -> Callable[[Any], Any] | None:
     function = builtin_of(combine_fn)
     if function is None:
         return None
     if phase == "merge":
 
-        def merge(accumulators: Any) -> list[Any]:
+        def merge(accumulators: Any) -> list[Value]:
             return [function([value for held in accumulators for value in held])]
 
         return merge
@@ -203,7 +208,7 @@ def _builtin_phase(phase: str, combine_fn: Any) -> Callable[[Any], Any] | None:
     return None
 
 
-def owns_resources(combine_fn: Any) -> bool:
+def owns_resources(combine_fn: CombineFn) -> bool:
     """Whether the CombineFn opens something in `setup`, and so must be the instance Beam set up."""
     # Of the instance, not of its class: Beam's wrappers for hot keys borrow the methods of the one
     # they wrap as attributes.

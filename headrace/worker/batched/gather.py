@@ -15,6 +15,7 @@ from headrace.worker.batched.batches import BATCH_VALUES
 from headrace.worker.batched.plain_values import FROZEN, all_frozen, is_frozen, plain_fields
 from headrace.worker.batched.steps import Shape, Step
 from headrace.worker.batched.weights import FIRST_ROOM, room_after
+from headrace.worker.beam_types import Value
 
 
 class _Checked:
@@ -24,7 +25,7 @@ class _Checked:
     here; the others look again.
     """
 
-    batch: list[Any] | None = None
+    batch: list[Value] | None = None
 
 
 class Gatherer:
@@ -39,12 +40,12 @@ class Gatherer:
         self._trusted = trusted  # the declared output type cannot change, so none is looked at
         self._unchecked = step.shape is Shape.MANY
         self._stream = step.shape is Shape.STREAM
-        self.out: list[Any] = []
+        self.out: list[Value] = []
         self.origin: list[int] = []
         self.odd: list[tuple[Any, int]] = []  # at most one result that cannot wait, and its input
         self._room = FIRST_ROOM  # results that may be gathered; fewer where they are large
 
-    def over(self, values: list[Any], several: bool) -> Iterator[bool]:
+    def over(self, values: list[Value], several: bool) -> Iterator[bool]:
         """Run the function over all values; stops (True) when there is something to hand on.
 
         With `several`, notes for each result which input it came from.
@@ -56,7 +57,7 @@ class Gatherer:
                 yield from self._one_by_one(values, several)
             return
         function, frozen, room = self._function, FROZEN, self._room
-        out: list[Any] = []
+        out: list[Value] = []
         origin: list[int] = []
         for i, value in enumerate(values):
             results = function(value)
@@ -113,7 +114,7 @@ class Gatherer:
         self._weighed(out)
         yield False
 
-    def _one_by_one(self, values: list[Any], several: bool) -> Iterator[bool]:
+    def _one_by_one(self, values: list[Value], several: bool) -> Iterator[bool]:
         """Run generators; look at each result before its generator goes on.
 
         A value that was looked at before, and is handed on as it is, needs no second look.
@@ -122,7 +123,7 @@ class Gatherer:
         frozen, plain = FROZEN, plain_fields
         unknown = object()
         looked_at = values is _Checked.batch
-        out: list[Any] = []
+        out: list[Value] = []
         origin: list[int] = []
         for i, value in enumerate(values):
             known = value if looked_at else unknown
@@ -149,13 +150,13 @@ class Gatherer:
         self._weighed(out)
         yield False
 
-    def _weighed(self, out: list[Any]) -> int:
+    def _weighed(self, out: list[Value]) -> int:
         """Take note of what was handed on; give how many results may be gathered next."""
         if out:
             self._room = room_after(self._room, out, BATCH_VALUES)
         return self._room
 
-    def _checked(self, out: list[Any], origin: list[int]) -> None:
+    def _checked(self, out: list[Value], origin: list[int]) -> None:
         self.out, self.origin = out, origin
         if not self._trusted:
             _Checked.batch = out
@@ -165,7 +166,7 @@ class Gatherer:
         self.out, self.origin = [], []
         _Checked.batch = None
 
-    def _through(self, values: list[Any]) -> Iterator[bool]:
+    def _through(self, values: list[Value]) -> Iterator[bool]:
         """Run generators one after the other, with no look at what they give."""
         running = (self._function(value) for value in values)  # `failures` looks where it stands
         source = chain.from_iterable(running)
@@ -190,7 +191,7 @@ class Pilot:
 
     def __init__(self) -> None:
         self.satisfied = False
-        self._seen: list[Any] = []
+        self._seen: list[Value] = []
 
     def saw(self, result: Any) -> None:
         """Take note of one result."""

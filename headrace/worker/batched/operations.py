@@ -20,6 +20,7 @@ from apache_beam.transforms import core
 
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
 from headrace.worker.batched.steps import step_of, wants_whole
+from headrace.worker.beam_types import Coder, Proto, Value
 
 
 class StageRead(bundle_processor.DataInputOperation):  # type: ignore[misc]
@@ -29,7 +30,7 @@ class StageRead(bundle_processor.DataInputOperation):  # type: ignore[misc]
 class ShardWrite(operations.Operation):  # type: ignore[misc]
     """Where elements leave a stage. The task gives it its writer."""
 
-    def __init__(self, name: Any, channels: list[int], factory: Any, coder: Any) -> None:
+    def __init__(self, name: Any, channels: list[int], factory: Any, coder: Coder) -> None:
         super().__init__(name, None, factory.counter_factory, factory.state_sampler)
         self.channels = channels
         self.windowed_coder = coder
@@ -49,7 +50,7 @@ class SimpleDo(operations.DoOperation):  # type: ignore[misc]
     tag = "None"
 
 
-def _read(factory: Any, transform_id: str, proto: Any, payload: bytes, consumers: Any) -> Any:
+def _read(factory: Any, transform_id: str, proto: Proto, payload: bytes, consumers: Any) -> Any:
     spec = json.loads(payload)
     return StageRead(
         common.NameContext(proto.unique_name, transform_id),
@@ -63,7 +64,7 @@ def _read(factory: Any, transform_id: str, proto: Any, payload: bytes, consumers
     )
 
 
-def _write(factory: Any, transform_id: str, proto: Any, payload: bytes, consumers: Any) -> Any:  # noqa: ARG001
+def _write(factory: Any, transform_id: str, proto: Proto, payload: bytes, consumers: Any) -> Any:  # noqa: ARG001
     spec = json.loads(payload)
     return ShardWrite(
         common.NameContext(proto.unique_name, transform_id),
@@ -129,7 +130,7 @@ class Finalisers:
     they must outlive the bundle, until its epoch is committed.
     """
 
-    collector: list[Any] | None = None  # None: Beam keeps them
+    collector: list[Value] | None = None  # None: Beam keeps them
 
 
 _beam_register = core._BundleFinalizerParam.register  # noqa: SLF001
@@ -150,7 +151,7 @@ _PAR_DO = common_urns.primitives.PAR_DO.urn
 _beam_par_do, _par_do_payload = _FACTORY._known_urns[_PAR_DO]  # noqa: SLF001 (no public reader)
 
 
-def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers: Any) -> Any:
+def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consumers: Any) -> Any:
     """Build Beam's ParDo; a simple one keeps hold of its DoFn for the lanes."""
     wants_more = (
         payload.side_inputs
@@ -188,7 +189,7 @@ def _par_do(factory: Any, transform_id: str, proto: Any, payload: Any, consumers
     )
 
 
-def _main_windowing(factory: Any, proto: Any, payload: Any) -> Any:
+def _main_windowing(factory: Any, proto: Proto, payload: Proto) -> Any:
     """Give the windowing of a ParDo's main input; its other inputs are side inputs and timers."""
     others = {*payload.side_inputs, *payload.timer_family_specs}
     (main,) = (pcoll for tag, pcoll in proto.inputs.items() if tag not in others)

@@ -14,6 +14,8 @@ from typing import Any
 from apache_beam import coders
 from apache_beam.transforms.window import TimestampedValue
 
+from headrace.worker.beam_types import Coder, Value
+
 FAITHFUL: frozenset[type] = frozenset({int, str, bytes})
 PLAIN: frozenset[type] = frozenset({int, str, bytes, float, bool, type(None)})
 _NOTHING: frozenset[type] = frozenset()
@@ -32,14 +34,14 @@ _ANY_CODERS = (
 )
 
 
-def unwrap(coder: Any) -> Any:
+def unwrap(coder: Coder) -> Any:
     """Drop length prefixes: they change bytes, not values."""
     while isinstance(coder, coders.coders.LengthPrefixCoder):
         coder = coder.value_coder()
     return coder
 
 
-def scalar_types(coder: Any) -> frozenset[type]:
+def scalar_types(coder: Coder) -> frozenset[type]:
     """Give the exact scalar types that this coder hands back unchanged."""
     coder = unwrap(coder)
     for cls, types in _SCALAR_CODERS:
@@ -48,14 +50,14 @@ def scalar_types(coder: Any) -> frozenset[type]:
     return PLAIN if isinstance(coder, _ANY_CODERS) else _NOTHING
 
 
-def tuple_check(coder: Any, allowed: frozenset[type]) -> Callable[[tuple[Any, ...]], bool] | None:
+def tuple_check(coder: Coder, allowed: frozenset[type]) -> Callable[[tuple[Any, ...]], bool] | None:
     """Give a test for tuples whose fields are all plain for this coder; None if there is none."""
-    coder = unwrap(coder)
-    if isinstance(coder, _ANY_CODERS):
+    found = unwrap(coder)
+    if isinstance(found, _ANY_CODERS):
         superset = allowed.issuperset
         return lambda value: superset(map(type, value))
-    if type(coder) is coders.TupleCoder:
-        fields = [scalar_types(c) & allowed for c in coder.coders()]
+    if type(found) is coders.TupleCoder:
+        fields = [scalar_types(c) & allowed for c in found.coders()]
         if all(len(f) == 1 for f in fields):
             exact = [next(iter(f)) for f in fields]
             return lambda value: [*map(type, value)] == exact
@@ -66,12 +68,12 @@ def tuple_check(coder: Any, allowed: frozenset[type]) -> Callable[[tuple[Any, ..
     return None
 
 
-def frozen_type(coder: Any) -> bool:
+def frozen_type(coder: Coder) -> bool:
     """Whether a coder is that of a declared type whose values cannot change."""
-    coder = unwrap(coder)
-    if type(coder) is coders.TupleCoder:
-        return all(map(frozen_type, coder.coders()))
-    return any(type(coder) is cls for cls, _ in _SCALAR_CODERS)
+    found = unwrap(coder)
+    if type(found) is coders.TupleCoder:
+        return all(map(frozen_type, found.coders()))
+    return any(type(found) is cls for cls, _ in _SCALAR_CODERS)
 
 
 #: Exact types whose values never change.
@@ -80,7 +82,7 @@ FROZEN = PLAIN | {complex, frozenset}
 plain_fields = FROZEN.issuperset
 
 
-def is_frozen(value: Any) -> bool:
+def is_frozen(value: Value) -> bool:
     """Whether a value cannot change: a scalar, or a tuple or timestamped value of such."""
     kind = type(value)
     if kind in FROZEN:
@@ -95,6 +97,6 @@ def all_frozen(values: Any) -> bool:
     return plain_fields(map(type, values)) or all(map(is_frozen, values))
 
 
-def list_check(coder: Any) -> bool:
+def list_check(coder: Coder) -> bool:
     """Whether this coder gives a list of plain values back as it came."""
     return isinstance(unwrap(coder), _ANY_CODERS)

@@ -29,6 +29,7 @@ from headrace.worker.batched.operations import ShardWrite, Shared, SimpleDo, Sta
 from headrace.worker.batched.plain_values import frozen_type, is_frozen
 from headrace.worker.batched.steps import Shape
 from headrace.worker.batched.window_assignment import windows_node
+from headrace.worker.beam_types import Element, Operation, Proto, Value
 
 _ASSIGN_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
 _PHASES = {
@@ -49,9 +50,9 @@ class Rebatcher:
     def __init__(self, node: Node, most: int = REBATCH_VALUES) -> None:
         self._node = node
         self._most = most
-        self._held: list[Any] = []
+        self._held: list[Value] = []
 
-    def process(self, element: Any) -> None:
+    def process(self, element: Element) -> None:
         """Take one windowed value."""
         self._held.append(element)
         if len(self._held) >= self._most or not is_frozen(element.value):
@@ -67,7 +68,7 @@ class Rebatcher:
 class Route:
     """The lanes of one stage."""
 
-    def __init__(self, descriptor: Any, ops: dict[str, Any], context: Any) -> None:
+    def __init__(self, descriptor: Proto, ops: dict[str, Any], context: Any) -> None:
         self._descriptor = descriptor
         self._ops = ops
         self._context = context
@@ -118,7 +119,7 @@ class Route:
             return Edge(receiver, None, **more)  # each element is type-checked
         return Edge(receiver, [self._node(c) for c in consumers], **more)
 
-    def _by_element(self, op: Any) -> Node:
+    def _by_element(self, op: Operation) -> Node:
         return element_node(op, self._lists)
 
     def _node(self, transform_id: str) -> Node:
@@ -169,7 +170,7 @@ class Route:
         return self._by_element(op)
 
 
-def _side_tags(proto: Any) -> frozenset[str]:
+def _side_tags(proto: Proto) -> frozenset[str]:
     if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
         return frozenset()
     payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+
+from headrace.worker.beam_types import Value
 
 #: An element of this size travels alone, and is not gathered with others.
 HEAVY_BYTES = 1 << 20
@@ -23,7 +24,7 @@ _TEXTS = frozenset({bytes, str, bytearray})
 _LIGHT = frozenset({int, float, bool, complex, type(None)})
 
 
-def weight(values: Sequence[Any]) -> int:
+def weight(values: Sequence[Value]) -> int:
     """Give about how many bytes all values hold together.
 
     >>> weight([b"four", 5, ("six", 7)])
@@ -46,7 +47,7 @@ def weight(values: Sequence[Any]) -> int:
     return total
 
 
-def room_after(room: int, held: Sequence[Any], most: int) -> int:
+def room_after(room: int, held: Sequence[Value], most: int) -> int:
     """Decide how many values may be gathered next time, from those gathered last.
 
     Begins small and grows, so that the first batch of large values is a small one.

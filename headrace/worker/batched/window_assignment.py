@@ -16,17 +16,18 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from headrace.worker.batched.batches import Assigned, Columns, Meta, columns, pick
 from headrace.worker.batched.chains import GLOBAL, Edge, Node, augment, given
+from headrace.worker.beam_types import Operation, Value
 
 #: Windows remembered by their start; more than any pipeline has open at once.
 MAX_KNOWN_WINDOWS = 100_000
 
 
-def windows_node(window_fn: Any, op: Any, step_name: str, edge: Edge) -> Node:
+def windows_node(window_fn: Any, op: Operation, step_name: str, edge: Edge) -> Node:
     """Window assignment for a whole batch; equal windows are one object."""
     assign = assigner(window_fn)
     state = op.scoped_process_state
 
-    def run(values: list[Any], meta: Meta) -> None:
+    def run(values: list[Value], meta: Meta) -> None:
         with state:
             try:
                 old = columns(values, meta)
@@ -40,7 +41,7 @@ def windows_node(window_fn: Any, op: Any, step_name: str, edge: Edge) -> Node:
     return run
 
 
-def explode(values: list[Any], old: Columns) -> tuple[list[Any], Columns]:
+def explode(values: list[Value], old: Columns) -> tuple[list[Value], Columns]:
     """Give each value once for each of its windows, as a DoFn that looks at the window sees it."""
     origin = [i for i, windows in enumerate(old.windows) for _ in windows]
     single = [(w,) for windows in old.windows for w in windows]
@@ -48,7 +49,7 @@ def explode(values: list[Any], old: Columns) -> tuple[list[Any], Columns]:
     return [values[i] for i in origin], Columns(picked.times, single, picked.panes)
 
 
-def assigner(window_fn: Any) -> Callable[[list[Any], Columns], list[Any]]:
+def assigner(window_fn: Any) -> Callable[[list[Value], Columns], list[Value]]:
     """Give a function that finds the windows of each value."""
     if type(window_fn) is window.FixedWindows:
         size, offset = window_fn.size.micros, window_fn.offset.micros
@@ -68,7 +69,7 @@ def assigner(window_fn: Any) -> Callable[[list[Any], Columns], list[Any]]:
     if type(window_fn) is window.GlobalWindows:
         return lambda values, _: [GLOBAL] * len(values)
 
-    def general(values: list[Any], old: Columns) -> list[Any]:
+    def general(values: list[Value], old: Columns) -> list[Value]:
         context = window.WindowFn.AssignContext
         return [
             given(

@@ -6,7 +6,6 @@ Knows Arrow's types, nothing of Spark. What does not fit a column is refused wit
 from __future__ import annotations
 
 import datetime
-import logging
 import numbers
 import reprlib
 from collections.abc import Callable, Iterable, Iterator
@@ -20,9 +19,8 @@ from apache_beam.utils.timestamp import Timestamp
 from headrace.errors import ColumnTypeError
 from headrace.worker.batched.batches import Columns, Meta
 from headrace.worker.batched.weights import WAITING_BYTES, weight
+from headrace.worker.beam_types import Element, Key, Value
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
-
-_LOG = logging.getLogger(__name__)
 
 #: Rows held before they become a batch, at most; more would cost memory, not gain speed.
 MAX_HELD_ROWS = 10_000
@@ -68,16 +66,16 @@ class ColumnWriter:
             else None
             for field in schema
         ]
-        self._held: list[Any] = []  # one tuple of column values per row
+        self._held: list[Value] = []  # one tuple of column values per row
         self._held_bytes = 0  # of texts and the like among them
         self._limit = 256  # grows or shrinks to what fills `_target_bytes`
         self._seq = 0
 
-    def process(self, element: Any) -> None:
+    def process(self, element: Element) -> None:
         """Take one windowed value."""
         self.write([element.value], element)
 
-    def write(self, values: list[Any], meta: Meta) -> None:
+    def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
         get = self._getters
         # Fields are taken out at once: the element may be changed by its maker later on.
@@ -103,7 +101,7 @@ class ColumnWriter:
             held, self._held = self._held[:size], self._held[size:]
             self._ship(held)
 
-    def _ship(self, held: list[Any]) -> None:
+    def _ship(self, held: list[Value]) -> None:
         payload = self._batch(held).serialize().to_pybytes()
         count = len(held)
         self._send(
@@ -115,7 +113,7 @@ class ColumnWriter:
         self._seq += count
         self._adapt(count, len(payload))
 
-    def _batch(self, held: list[Any]) -> pa.RecordBatch:
+    def _batch(self, held: list[Value]) -> pa.RecordBatch:
         try:
             arrays = self._arrays(held)
         except ColumnTypeError:
@@ -123,10 +121,10 @@ class ColumnWriter:
             raise
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _arrays(self, held: list[Any]) -> list[pa.Array]:
+    def _arrays(self, held: list[Value]) -> list[pa.Array]:
         return list(map(self._array, self._schema, self._prepare, zip(*held, strict=True)))
 
-    def _blame(self, held: list[Any]) -> None:
+    def _blame(self, held: list[Value]) -> None:
         """Find the first row that does not fit, and name it."""
         for row in held:
             try:
@@ -142,7 +140,7 @@ class ColumnWriter:
         self._limit = max(64, min(MAX_HELD_ROWS, rows * self._target_bytes // max(1, size)))
 
     def _array(self, field: pa.Field, prepare: Any, values: tuple[Any, ...]) -> pa.Array:
-        prepared: Iterable[Any] = values
+        prepared: Iterable[Value] = values
         if prepare is not None:
             prepared = [None if v is None else prepare(v) for v in values]
         else:
@@ -159,7 +157,7 @@ class ColumnWriter:
         return array
 
 
-def _light_head(rows: list[Any]) -> int:
+def _light_head(rows: list[Value]) -> int:
     """Give how many of the first rows fit into what may wait; at least one."""
     total = 0
     for count, row in enumerate(rows):
@@ -205,16 +203,16 @@ class Getters(dict[type, Callable[[Any], Any]]):
         msg = f"{self._name}: an element of type {kind.__qualname__} has no fields"
         raise ColumnTypeError(msg)
 
-    def _from_dict(self, value: dict[str, Any]) -> Iterable[Any]:
+    def _from_dict(self, value: dict[str, Any]) -> Iterable[Value]:
         strange = value.keys() - set(self._columns)
         if strange:
             self._differ(strange)
         return tuple(map(value.get, self._columns))
 
-    def _from_row(self, value: Any) -> Iterable[Any]:
+    def _from_row(self, value: Value) -> Iterable[Value]:
         return self._from_dict(value.as_dict())
 
-    def _from_tuple(self, value: Any) -> Any:
+    def _from_tuple(self, value: Value) -> Any:
         if len(value) != len(self._columns):
             msg = (
                 f"{self._name}: an element has {len(value)} fields, "
@@ -223,7 +221,7 @@ class Getters(dict[type, Callable[[Any], Any]]):
             raise ColumnTypeError(msg)
         return value
 
-    def _differ(self, names: Iterable[Any]) -> None:
+    def _differ(self, names: Iterable[Value]) -> None:
         told = ", ".join(sorted(map(repr, names)))
         msg = f"{self._name}: the element and the schema do not share {told}"
         raise ColumnTypeError(msg)
@@ -263,17 +261,17 @@ def _fits(kind: pa.DataType, found: type) -> bool:
     return True
 
 
-def _leaf(name: str, path: str, kind: pa.DataType, value: Any) -> Any:
+def _leaf(name: str, path: str, kind: pa.DataType, value: Value) -> Any:
     if not _fits(kind, type(value)):
         _refuse(name, path, f"{_SHORT.repr(value)} is no {kind}")
     return value
 
 
-def _apply(prepare: Callable[[Any], Any], value: Any) -> Any:
+def _apply(prepare: Callable[[Any], Any], value: Value) -> Any:
     return None if value is None else prepare(value)
 
 
-def _instant(name: str, path: str, value: Any) -> int:
+def _instant(name: str, path: str, value: Value) -> int:
     if isinstance(value, Timestamp):
         return value.micros  # type: ignore[no-any-return]
     if not isinstance(value, datetime.datetime):
@@ -283,22 +281,22 @@ def _instant(name: str, path: str, value: Any) -> int:
     return (value - _EPOCH) // _MICROSECOND
 
 
-def _wall_clock(name: str, path: str, value: Any) -> Any:
+def _wall_clock(name: str, path: str, value: Value) -> Any:
     if not isinstance(value, datetime.datetime) or value.tzinfo is not None:
         _refuse(name, path, f"{_SHORT.repr(value)} is no datetime without a time zone")
     return value
 
 
-def _dict(getters: Getters, names: list[str], inner: list[Any], value: Any) -> dict[str, Any]:
+def _dict(getters: Getters, names: list[str], inner: list[Value], value: Value) -> dict[str, Any]:
     found = getters[type(value)](value)
     return dict(zip(names, map(_apply, inner, found), strict=True))
 
 
-def _pairs(key: Any, item: Any, value: Any) -> list[tuple[Any, Any]]:
+def _pairs(key: Key, item: Any, value: Value) -> list[tuple[Any, Any]]:
     return [(_apply(key, k), _apply(item, v)) for k, v in value.items()]
 
 
-def _list(name: str, path: str, inner: Any, value: Any) -> list[Any]:
+def _list(name: str, path: str, inner: Any, value: Value) -> list[Value]:
     if isinstance(value, str | bytes):
         _refuse(name, path, f"{_SHORT.repr(value)} is no list")
     return [_apply(inner, v) for v in value]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.state.room import room_for
+from headrace.worker.beam_types import Value
 from headrace.worker.exchange.column_writer import ColumnWriter
 
 #: Rows of a row group: readers skip and share work by groups, so few large ones are better.
@@ -71,7 +72,7 @@ class FileWriter(ColumnWriter):
         self._wrote(self._file_name, self._rows)
         self._rows = 0
 
-    def _ship(self, held: list[Any]) -> None:
+    def _ship(self, held: list[Value]) -> None:
         batch = self._batch(held)
         self._batches.append(batch)
         self._waiting += batch.num_rows

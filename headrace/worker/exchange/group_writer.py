@@ -24,6 +24,7 @@ from headrace.worker.batched.plain_values import (
     tuple_check,
 )
 from headrace.worker.batched.weights import HEAVY_BYTES, WAITING_BYTES, weight
+from headrace.worker.beam_types import Coder, Element, Key, Value, WindowedCoder
 from headrace.worker.exchange.grouping_kind import Grouping
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
@@ -43,7 +44,7 @@ class GroupWriter:
     def __init__(
         self,
         channel: int,
-        windowed_coder: Any,
+        windowed_coder: WindowedCoder,
         grouping: Grouping,
         send: Send,
         *,
@@ -75,10 +76,10 @@ class GroupWriter:
         self._streams = [create_OutputStream() for _ in range(shards)]
         self._counts = [0] * shards
         self._row_limit = super_tuple_bytes
-        self._table: dict[Any, Any] = {}
+        self._table: dict[Key, Value] = {}
         self._build(value_coder)
 
-    def _build(self, value_coder: Any) -> None:
+    def _build(self, value_coder: Coder) -> None:
         self._key_types = scalar_types(self._key_coder) & FAITHFUL
         self._key_tuple = tuple_check(self._key_coder, FAITHFUL)
         self._value_types = scalar_types(value_coder)
@@ -86,26 +87,26 @@ class GroupWriter:
         self._value_list = list_check(value_coder)
         bulk = bool(self._key_types or self._key_tuple)
         if self._grouping is Grouping.GENERAL or not bulk:
-            self._write: Callable[[list[Any], Meta], None] = self._write_rows
+            self._write: Callable[[list[Value], Meta], None] = self._write_rows
         elif self._grouping is Grouping.GLOBAL:
             self._table = defaultdict(list)
             self._write = self._write_global
         else:
             self._write = self._write_windowed
 
-    def process(self, element: Any) -> None:
+    def process(self, element: Element) -> None:
         """Take one windowed value."""
         self._write([element.value], element)
 
-    def write(self, values: list[Any], meta: Meta) -> None:
+    def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
         self._write(values, meta)
 
-    def _write_rows(self, values: list[Any], meta: Meta) -> None:
+    def _write_rows(self, values: list[Value], meta: Meta) -> None:
         for element in elements(values, meta):
             self._row(element)
 
-    def _all_plain(self, values: list[Any]) -> Iterable[Any] | None:
+    def _all_plain(self, values: list[Value]) -> Iterable[Value] | None:
         """Give the batch if every key and value is plain, found out by types alone; else None.
 
         Lists are copied, as their maker may change them. A batch with a heavy element is none.
@@ -122,7 +123,7 @@ class GroupWriter:
             if not only or self._key_tuple is None or not all(map(self._key_tuple, keys)):
                 return None
         kinds = set(map(type, found))
-        plain: Iterable[Any] | None = None
+        plain: Iterable[Value] | None = None
         if kinds <= self._value_types:
             plain = values
         elif kinds == {tuple} and self._value_tuple is not None:
@@ -155,7 +156,7 @@ class GroupWriter:
             return key, value[:]
         return None
 
-    def _write_global(self, values: list[Any], meta: Meta) -> None:
+    def _write_global(self, values: list[Value], meta: Meta) -> None:
         table = self._table
         plain_pairs = self._all_plain(values)
         if plain_pairs is not None:
@@ -174,7 +175,7 @@ class GroupWriter:
         if self._is_full():
             self._ship_global()
 
-    def _write_windowed(self, values: list[Any], meta: Meta) -> None:
+    def _write_windowed(self, values: list[Value], meta: Meta) -> None:
         every = meta.windows if type(meta) is Columns else None
         if every is None:
             table = self._window_table(meta.windows)
@@ -197,15 +198,15 @@ class GroupWriter:
     def _is_full(self) -> bool:
         return self._held >= self._limit or self._held_bytes >= WAITING_BYTES
 
-    def _window_table(self, windows: Any) -> dict[Any, list[Any]]:
+    def _window_table(self, windows: Any) -> dict[Key, list[Value]]:
         windows = tuple(windows)
         found = self._table.get(windows)
         if found is None:
             found = self._table[windows] = defaultdict(list)
         return found
 
-    def _split(self, table: dict[Any, list[Any]]) -> list[tuple[list[Any], list[Any]]]:
-        parts: list[tuple[list[Any], list[Any]]] = [([], []) for _ in range(self._shards)]
+    def _split(self, table: dict[Key, list[Value]]) -> list[tuple[list[Value], list[Value]]]:
+        parts: list[tuple[list[Value], list[Value]]] = [([], []) for _ in range(self._shards)]
         if self._fixed is not None:
             parts[self._fixed] = (list(table), list(table.values()))
             return parts
@@ -228,7 +229,7 @@ class GroupWriter:
         self._adapt(total)
 
     def _ship_windowed(self) -> None:
-        per_shard: list[list[Any]] = [[] for _ in range(self._shards)]
+        per_shard: list[list[Value]] = [[] for _ in range(self._shards)]
         counts = [0] * self._shards
         for windows, table in self._table.items():
             spans = [
@@ -256,7 +257,7 @@ class GroupWriter:
             self._limit = max(64, int(self._held * self._target_bytes / total))
         self._held = self._held_bytes = 0
 
-    def _row(self, element: Any) -> None:
+    def _row(self, element: Element) -> None:
         key, value = element.value
         shard = self._fixed if self._fixed is not None else self._shard_of.any(key)
         stream = self._streams[shard]

@@ -10,6 +10,8 @@ from typing import Any
 
 from apache_beam.transforms import trigger, window
 
+from headrace.worker.beam_types import Windowing
+
 
 class Grouping(Enum):
     """How a GroupByKey is computed at the end of a bounded input."""
@@ -19,7 +21,7 @@ class Grouping(Enum):
     GENERAL = "general"  # anything else: Beam's trigger driver, key by key
 
 
-def grouping_of(windowing: Any) -> Grouping:
+def grouping_of(windowing: Windowing) -> Grouping:
     """Pick the cheapest path that gives the panes Beam's trigger driver would give."""
     if windowing.is_default():
         return Grouping.GLOBAL

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from zlib import crc32
 
 from apache_beam import coders
 
 from headrace.worker.batched.plain_values import FAITHFUL, scalar_types, unwrap
+from headrace.worker.beam_types import Coder, Key, Value
 
 
 def int_shard(key: int, shards: int) -> int:
@@ -22,7 +22,7 @@ class ShardOf:
     The answer depends on the key as its coder gives it back, never on how it was shipped.
     """
 
-    def __init__(self, key_coder: Any, shards: int) -> None:
+    def __init__(self, key_coder: Coder, shards: int) -> None:
         self._impl = key_coder.get_impl()
         self._shards = shards
         inner = unwrap(key_coder)
@@ -31,7 +31,7 @@ class ShardOf:
         self._kept = scalar_types(inner) & FAITHFUL
         self._typed = bool(scalar_types(inner)) or type(inner) is coders.TupleCoder
 
-    def faithful(self, key: Any) -> int:
+    def faithful(self, key: Key) -> int:
         """Give the shard of a key of a faithful exact type (or a tuple of such)."""
         if type(key) is int:
             return int_shard(key, self._shards)
@@ -41,7 +41,7 @@ class ShardOf:
             return crc32(key) % self._shards
         return int(crc32(self._impl.encode(key)) % self._shards)
 
-    def each(self, keys: Iterable[Any]) -> list[int]:
+    def each(self, keys: Iterable[Value]) -> list[int]:
         """Give the shards of many faithful keys; those of one type in one loop of its own."""
         kinds = set(map(type, keys))
         shards = self._shards
@@ -53,7 +53,7 @@ class ShardOf:
             return [crc32(key.encode("utf-8", "surrogatepass")) % shards for key in keys]
         return list(map(self.faithful, keys))
 
-    def any(self, key: Any) -> int:
+    def any(self, key: Key) -> int:
         """Give the shard of any key."""
         kind = type(key)
         if kind in self._kept:

@@ -24,6 +24,7 @@ from apache_beam.utils.timestamp import Timestamp
 from headrace.errors import ColumnTypeError, TransportError
 from headrace.plan.names import PARTITION_COLUMN, TIME_COLUMN, TIME_OR_DROP_COLUMN
 from headrace.worker.batched.batches import Columns, Meta
+from headrace.worker.beam_types import Value, WindowedCoder
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ _LOG = logging.getLogger(__name__)
 ONE_PARTITION = ""
 NO_PARTITION = "\x00"
 
-Column = Callable[[pa.Array], Iterable[Any]]
+Column = Callable[[pa.Array], Iterable[Value]]
 
 
 class RowReader:
@@ -53,7 +54,7 @@ class RowReader:
 
     def __init__(
         self,
-        windowed_coder: Any,
+        windowed_coder: WindowedCoder,
         *,
         now: int | None = None,
         ceiling: int | None = None,
@@ -74,12 +75,12 @@ class RowReader:
         self.dropped = 0  # rows that were left out, as they had no time
         self.highs: dict[str, int] = {}  # the greatest time read so far, for each partition
 
-    def read(self, batch: pa.RecordBatch, most: int) -> Iterator[list[Any]]:
+    def read(self, batch: pa.RecordBatch, most: int) -> Iterator[list[Value]]:
         """Give the rows of a batch, at most so many at a time."""
         for rows, _ in self.timed(batch, most):
             yield rows
 
-    def timed(self, batch: pa.RecordBatch, most: int) -> Iterator[tuple[list[Any], Meta]]:
+    def timed(self, batch: pa.RecordBatch, most: int) -> Iterator[tuple[list[Value], Meta]]:
         """Give the rows of a batch and what is known of them, at most so many at a time.
 
         Raises:
@@ -162,12 +163,12 @@ def _greatest(times: pa.Array, partitions: pa.Array | None) -> Iterable[tuple[st
     return zip(names, found.column("time_max").to_pylist(), strict=True)
 
 
-def _struct(schema: Any) -> Callable[[list[pa.Array], int], Iterable[Any]]:
+def _struct(schema: Any) -> Callable[[list[pa.Array], int], Iterable[Value]]:
     made = schemas.named_tuple_from_schema(schema)
     make = partial(tuple.__new__, made)  # a named tuple's own constructor is three times slower
     readers = [_column(field.type) for field in schema.fields]
 
-    def rows(columns: list[pa.Array], count: int) -> Iterable[Any]:
+    def rows(columns: list[pa.Array], count: int) -> Iterable[Value]:
         if not columns:
             return repeat(made(), count)
         return map(make, zip(*map(_read, readers, columns), strict=True))
@@ -175,7 +176,7 @@ def _struct(schema: Any) -> Callable[[list[pa.Array], int], Iterable[Any]]:
     return rows
 
 
-def _read(reader: Column | None, column: pa.Array) -> Iterable[Any]:
+def _read(reader: Column | None, column: pa.Array) -> Iterable[Value]:
     return column.to_pylist() if reader is None else reader(column)
 
 
@@ -196,14 +197,14 @@ def _column(field: Any) -> Column | None:
             return None
 
 
-def _read_instants(column: pa.Array) -> list[Any]:
+def _read_instants(column: pa.Array) -> list[Value]:
     micros = column.cast(pa.int64()).to_pylist()
     return [None if m is None else Timestamp(micros=m) for m in micros]
 
 
 def _read_structs(
-    rows: Callable[[list[pa.Array], int], Iterable[Any]], column: pa.Array
-) -> Iterable[Any]:
+    rows: Callable[[list[pa.Array], int], Iterable[Value]], column: pa.Array
+) -> Iterable[Value]:
     found = rows(column.flatten(), len(column))
     if not column.null_count:
         return found
@@ -211,14 +212,14 @@ def _read_structs(
     return [row if there else None for row, there in zip(found, valid, strict=True)]
 
 
-def _read_lists(inner: Column, column: pa.Array) -> list[Any]:
+def _read_lists(inner: Column, column: pa.Array) -> list[Value]:
     bounds = column.offsets.to_pylist()
     first = bounds[0]
     items = list(inner(column.values.slice(first, bounds[-1] - first)))
     return _cut(column, bounds, lambda a, b: items[a - first : b - first])
 
 
-def _read_maps(keys: Column | None, values: Column | None, column: pa.Array) -> list[Any]:
+def _read_maps(keys: Column | None, values: Column | None, column: pa.Array) -> list[Value]:
     bounds = column.offsets.to_pylist()
     first, size = bounds[0], bounds[-1] - bounds[0]
     pairs = list(
@@ -231,7 +232,7 @@ def _read_maps(keys: Column | None, values: Column | None, column: pa.Array) -> 
     return _cut(column, bounds, lambda a, b: dict(pairs[a - first : b - first]))
 
 
-def _cut(column: pa.Array, bounds: list[int], make: Callable[[int, int], Any]) -> list[Any]:
+def _cut(column: pa.Array, bounds: list[int], make: Callable[[int, int], Any]) -> list[Value]:
     spans = zip(bounds[:-1], bounds[1:], strict=True)
     if not column.null_count:
         return [make(a, b) for a, b in spans]

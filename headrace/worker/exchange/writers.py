@@ -16,6 +16,7 @@ from headrace.worker.batched.plain_values import (
     is_frozen,
 )
 from headrace.worker.batched.weights import WAITING_BYTES, weight
+from headrace.worker.beam_types import Element, Value, WindowedCoder
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 
@@ -28,10 +29,10 @@ LOCAL_BATCH_ELEMENTS = 1_000
 class Writer(Protocol):
     """One channel's writer."""
 
-    def process(self, element: Any) -> None:
+    def process(self, element: Element) -> None:
         """Take one windowed value."""
 
-    def write(self, values: list[Any], meta: Meta) -> None:
+    def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
 
     def flush(self) -> None:
@@ -44,12 +45,12 @@ class Fanout:
     def __init__(self, writers: list[Writer]) -> None:
         self._writers = writers
 
-    def process(self, element: Any) -> None:
+    def process(self, element: Element) -> None:
         """Take one windowed value."""
         for writer in self._writers:
             writer.process(element)
 
-    def write(self, values: list[Any], meta: Meta) -> None:
+    def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
         for writer in self._writers:
             writer.write(values, meta)
@@ -63,12 +64,12 @@ class Fanout:
 class LocalWriter:
     """Hands elements to a stage of the same superstep, as the objects they are."""
 
-    def __init__(self, push: Callable[[list[Any], Meta], None]) -> None:
+    def __init__(self, push: Callable[[list[Value], Meta], None]) -> None:
         self._push = push
-        self._held: list[Any] = []
+        self._held: list[Value] = []
         self._bytes = 0
 
-    def process(self, element: Any) -> None:
+    def process(self, element: Element) -> None:
         """Take one windowed value."""
         self._held.append(element)
         self._bytes += weight((element.value,))
@@ -80,7 +81,7 @@ class LocalWriter:
         ):
             self.flush()
 
-    def write(self, values: list[Any], meta: Meta) -> None:
+    def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
         self.flush()
         self._push(values, meta)
@@ -98,7 +99,7 @@ class RowWriter:
     def __init__(
         self,
         channel: int,
-        windowed_coder: Any,
+        windowed_coder: WindowedCoder,
         send: Send,
         *,
         shards: int,
@@ -123,11 +124,11 @@ class RowWriter:
             else self._dealt(first_shard % width, width)
         )
 
-    def process(self, element: Any) -> None:
+    def process(self, element: Element) -> None:
         """Take one windowed value."""
         self._process(element)
 
-    def write(self, values: list[Any], meta: Meta) -> None:
+    def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
         process = self._process
         for element in elements(values, meta):
@@ -137,7 +138,7 @@ class RowWriter:
         put = self._put
         turn = first
 
-        def process(element: Any) -> None:
+        def process(element: Element) -> None:
             nonlocal turn
             turn = turn + 1 if turn + 1 < width else 0
             put(turn, element)
@@ -147,12 +148,12 @@ class RowWriter:
     def _keyed(self, shard_of: ShardOf) -> Callable[[Any], None]:
         put, where = self._put, shard_of.any
 
-        def process(element: Any) -> None:
+        def process(element: Element) -> None:
             put(where(element.value[0]), element)
 
         return process
 
-    def _put(self, slot: int, element: Any) -> None:
+    def _put(self, slot: int, element: Element) -> None:
         stream = self._streams[slot]
         self._encode(element, stream, True)
         self._counts[slot] += 1

@@ -19,6 +19,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from headrace.errors import TransportError
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.plain_values import FAITHFUL, scalar_types, tuple_check
+from headrace.worker.beam_types import Element, Key, Value, WindowedCoder, Windowing
 from headrace.worker.exchange.super_tuples import PayloadKind
 from headrace.worker.grouping.spill import CHUNK_BYTES, CHUNK_VALUES, SpilledValues, SpillRuns
 
@@ -27,7 +28,7 @@ OBJECT_BYTES = 56
 #: Groups handed to the stage at once: few, as one group may be large.
 GROUPS_AT_ONCE = 256
 
-Push = Callable[[list[Any], Meta], None]
+Push = Callable[[list[Value], Meta], None]
 
 coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(SpilledValues)
 
@@ -37,7 +38,9 @@ class BoundedGrouper(ABC):
 
     dropped = 0  # nothing is late before the end of the input
 
-    def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
+    def __init__(
+        self, windowed_coder: WindowedCoder, windowing: Windowing, memory_bytes: int
+    ) -> None:
         kv = windowed_coder.wrapped_value_coder
         self._windowing = windowing
         self._key_coder, self._value_coder = kv.key_coder(), kv.value_coder()
@@ -103,18 +106,18 @@ class BoundedGrouper(ABC):
             return key
         return Opaque(encoded)
 
-    def key_bytes(self, key: Any) -> bytes:
+    def key_bytes(self, key: Key) -> bytes:
         """Encode a key of a table."""
         return key.encoded if type(key) is Opaque else bytes(self._key_impl.encode(key))
 
-    def real_key(self, key: Any) -> Any:
+    def real_key(self, key: Key) -> Any:
         """Give the key that a key of a table stands for."""
         return self._key_impl.decode(key.encoded) if type(key) is Opaque else key
 
-    def _encode_values(self, values: list[Any]) -> Iterator[tuple[int, bytes]]:
+    def _encode_values(self, values: list[Value]) -> Iterator[tuple[int, bytes]]:
         return chunks_of(values, self._value_impl.encode_to_stream)
 
-    def _decode_values(self, data: bytes) -> Iterator[Any]:
+    def _decode_values(self, data: bytes) -> Iterator[Value]:
         stream = create_InputStream(data)
         while stream.size() > 0:
             yield self._value_impl.decode_from_stream(stream, True)
@@ -128,7 +131,7 @@ class BoundedGrouper(ABC):
         raise TransportError(msg)
 
     @abstractmethod
-    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+    def _add_row(self, encoded_key: bytes, element: Element) -> None:
         """Take one element."""
 
     @abstractmethod
@@ -145,7 +148,7 @@ class BoundedGrouper(ABC):
 
 
 def chunks_of(
-    values: list[Any], encode: Callable[[Any, Any, bool], None]
+    values: list[Value], encode: Callable[[Any, Any, bool], None]
 ) -> Iterator[tuple[int, bytes]]:
     """Encode values in chunks that are small in number and in bytes; empties the list."""
     values.reverse()  # taken from its end, so that what is written is freed at once
@@ -172,13 +175,13 @@ class Opaque:
         return hash(self.encoded)
 
 
-def taken(table: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+def taken(table: dict[Key, Value]) -> Iterator[tuple[Any, Any]]:
     """Empty a table while reading it, so that groups are freed as soon as they are used."""
     while table:
         yield table.popitem()
 
 
-def in_batches(groups: Iterator[Any], meta: Meta, push: Push) -> None:
+def in_batches(groups: Iterator[Value], meta: Meta, push: Push) -> None:
     """Hand on groups that share time, window and pane, some at a time."""
     while batch := list(islice(groups, GROUPS_AT_ONCE)):
         push(batch, meta)

@@ -5,9 +5,8 @@ Takes a windowing strategy and what the compiler decided, gives a grouper.
 
 from __future__ import annotations
 
-from typing import Any
-
 from headrace.plan.slices import Slices
+from headrace.worker.beam_types import WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 from headrace.worker.grouping.grouper import Compact, StreamGrouper
 from headrace.worker.grouping.panes import WindowTables
@@ -18,8 +17,8 @@ from headrace.worker.grouping.triggers import TriggeredGroups
 
 def make_stream_grouper(
     stage: int,
-    windowed_coder: Any,
-    windowing: Any,
+    windowed_coder: WindowedCoder,
+    windowing: Windowing,
     memory_bytes: int,
     compact: Compact | None = None,
     slices: Slices | None = None,
@@ -36,7 +35,7 @@ def make_stream_grouper(
         slices: keep one partial per slice, not one per window.
         combination: with `slices`, how their values become those of windows.
     """
-    if grouping_of(windowing) is Grouping.GENERAL or windowing.allowed_lateness != 0:
+    if grouping_of(windowing) is Grouping.GENERAL or windowing.allowed_lateness.micros:
         return TriggeredGroups(stage, windowed_coder, windowing, compact)
     fast = (stage, windowed_coder, windowing, memory_bytes, compact)
     if slices is not None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from headrace.plan.slices import Slices
+from headrace.worker.beam_types import WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import Grouping
 from headrace.worker.grouping.bounded import BoundedGrouper
 from headrace.worker.grouping.general import GeneralGrouper
@@ -13,8 +12,8 @@ from headrace.worker.grouping.tables import GlobalGrouper, IntervalGrouper
 
 
 def make_grouper(
-    windowed_coder: Any,
-    windowing: Any,
+    windowed_coder: WindowedCoder,
+    windowing: Windowing,
     grouping: Grouping,
     memory_bytes: int,
     slices: Slices | None = None,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.transforms import trigger
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
+from headrace.worker.beam_types import Element, Value, WindowedCoder, Windowing
 from headrace.worker.grouping.bounded import BoundedGrouper, Push, chunks_of
 from headrace.worker.grouping.spill import SpilledValues
 
@@ -16,27 +16,29 @@ from headrace.worker.grouping.spill import SpilledValues
 class GeneralGrouper(BoundedGrouper):
     """Any trigger and any window: Beam's own trigger driver, one key at a time."""
 
-    def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
+    def __init__(
+        self, windowed_coder: WindowedCoder, windowing: Windowing, memory_bytes: int
+    ) -> None:
         super().__init__(windowed_coder, windowing, memory_bytes)
-        self._table: dict[bytes, list[Any]] = {}
+        self._table: dict[bytes, list[Value]] = {}
         self._driver = trigger.create_trigger_driver(windowing, True, clock=_StoppedClock())
 
-    def take(self) -> dict[bytes, list[Any]]:
+    def take(self) -> dict[bytes, list[Value]]:
         """Give the elements of each key that are in memory and forget them."""
         table, self._table = self._table, {}
         return table
 
-    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+    def _add_row(self, encoded_key: bytes, element: Element) -> None:
         self._table.setdefault(encoded_key, []).append(element)
 
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
         for name in sorted(self._table):
             yield name, self._encode_elements(self._table.pop(name))
 
-    def _encode_elements(self, elements: list[Any]) -> Iterator[tuple[int, bytes]]:
+    def _encode_elements(self, elements: list[Value]) -> Iterator[tuple[int, bytes]]:
         return chunks_of(elements, self._windowed_impl.encode_to_stream)
 
-    def _decode_elements(self, data: bytes) -> Iterator[Any]:
+    def _decode_elements(self, data: bytes) -> Iterator[Value]:
         stream = create_InputStream(data)
         while stream.size() > 0:
             yield self._windowed_impl.decode_from_stream(stream, True)
@@ -51,7 +53,7 @@ class GeneralGrouper(BoundedGrouper):
             elements = list(SpilledValues(chunks, self._decode_elements))
             self._fire(name, elements, push)
 
-    def _fire(self, name: bytes, elements: list[Any], push: Push) -> None:
+    def _fire(self, name: bytes, elements: list[Value], push: Push) -> None:
         key = self._key_impl.decode(name)
         state = trigger.InMemoryUnmergedState()
         for pane in self._driver.process_elements(state, elements, MIN_TIMESTAMP, MIN_TIMESTAMP):

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from headrace.state.layout import Kind, head, time_of, under
 from headrace.state.store import Store
+from headrace.worker.beam_types import Value
 from headrace.worker.grouping.bounded import Push
 
 #: Makes one of many values that belong together, as a combiner merges its accumulators; of none,
 #: the accumulator of nothing.
-Compact = Callable[[list[Any]], list[Any]]
+Compact = Callable[[list[Value]], list[Value]]
 
 MIN_MICROS: int = MIN_TIMESTAMP.micros
 MAX_MICROS: int = MAX_TIMESTAMP.micros

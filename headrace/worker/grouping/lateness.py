@@ -11,6 +11,7 @@ from typing import Any
 from headrace.plan.clocks import MIN_TIME
 from headrace.plan.lateness import is_over
 from headrace.worker.batched.batches import Columns, Meta, columns, pick
+from headrace.worker.beam_types import Value
 
 
 class Lateness:
@@ -31,7 +32,7 @@ class Lateness:
         self._watermark = watermark
         self.dropped = 0
 
-    def in_time(self, values: list[Any], meta: Meta) -> tuple[list[Any], Meta] | None:
+    def in_time(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta] | None:
         """Give the elements, each in those of its windows that are not over; None: none is left."""
         if self._watermark == MIN_TIME:
             return values, meta

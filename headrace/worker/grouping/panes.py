@@ -20,6 +20,7 @@ from headrace.plan.slices import Slices
 from headrace.state import layout
 from headrace.state.layout import Kind
 from headrace.state.store import Store
+from headrace.worker.beam_types import Key, Value, WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, OBJECT_BYTES, Push, in_batches, taken
@@ -45,7 +46,7 @@ class _Waiting(NamedTuple):
     """What lies in the store for one key of one window."""
 
     span: Span
-    key: Any  # as it stands in a table
+    key: Key  # as it stands in a table
     values: Any  # a list, or `SpilledValues` where there are too many for the memory
 
 
@@ -54,7 +55,7 @@ class _StoredChunk(NamedTuple):
 
     store: Store
     row: bytes
-    decode: Callable[[bytes], list[Any]]
+    decode: Callable[[bytes], list[Value]]
 
     def load(self) -> bytes:
         """Give the packed values."""
@@ -81,8 +82,8 @@ class WindowTables(StreamGrouper):
     def __init__(
         self,
         stage: int,
-        windowed_coder: Any,
-        windowing: Any,
+        windowed_coder: WindowedCoder,
+        windowing: Windowing,
         memory_bytes: int,
         compact: Compact | None = None,
         slices: Slices | None = None,
@@ -186,7 +187,7 @@ class WindowTables(StreamGrouper):
         pairs = ((real(key), values) for key, values in taken(self._tables.pop(span)))
         in_batches(pairs, self._intake.pane(span), push)
 
-    def _merged(self, span: Span, rows: Iterator[_Waiting]) -> Iterator[tuple[Any, list[Any]]]:
+    def _merged(self, span: Span, rows: Iterator[_Waiting]) -> Iterator[tuple[Key, list[Value]]]:
         """Give the keys of a window that have rows, with what this epoch brought them."""
         table = self._tables.get(span, {})
         real = self._intake.real_key
@@ -203,7 +204,7 @@ class WindowTables(StreamGrouper):
         """Take the rows of a range away, all rows of a key at once."""
         delete, decode = self._store.delete, self._values.decode
         for stem, rows in groupby(self._store.scan(start, end), key=_stem):
-            values: list[Any] = []
+            values: list[Value] = []
             names: list[bytes] = []
             encoded, size = b"", 0
             for row, data in rows:
@@ -224,9 +225,9 @@ class WindowTables(StreamGrouper):
                 chunks = [_StoredChunk(self._store, row, decode) for row in names]
                 yield _Waiting(span, key, SpilledValues(chunks, decode))
 
-    def _hand_on(self, groups: Iterator[Any], meta: Any, push: Push) -> None:
+    def _hand_on(self, groups: Iterator[Value], meta: Any, push: Push) -> None:
         """Hand stored groups on, as many at a time as memory is meant to hold."""
-        batch: list[Any] = []
+        batch: list[Value] = []
         for group in groups:
             batch.append(group)
             if len(batch) >= GROUPS_AT_ONCE or self._loaded >= LAZY_BYTES:
@@ -243,7 +244,7 @@ class WindowTables(StreamGrouper):
             self._store.delete(row)
         self._spent, self._loaded = [], 0
 
-    def _named(self) -> Iterator[tuple[bytes, bytes, list[Any]]]:
+    def _named(self) -> Iterator[tuple[bytes, bytes, list[Value]]]:
         """Give for every key of every window how its rows begin, what stands before the values."""
         key_bytes, real, place_of = self._intake.key_bytes, self._intake.real_key, self._place_of
         for (start, end), table in self._tables.items():

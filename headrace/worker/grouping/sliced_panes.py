@@ -9,13 +9,13 @@ the same grouping takes the way of `panes` and leaves with the rest.
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any
 
 from headrace.plan.lateness import is_over
 from headrace.plan.slices import Slices
 from headrace.state import layout, mixed
 from headrace.state.layout import Kind
 from headrace.state.store import Store
+from headrace.worker.beam_types import Value, WindowedCoder, Windowing
 from headrace.worker.grouping.bounded import Opaque, Push, in_batches
 from headrace.worker.grouping.grouper import MAX_MICROS, Compact, first_time, held_at
 from headrace.worker.grouping.panes import WindowTables
@@ -40,8 +40,8 @@ class SlicedTables(WindowTables):
         slices: Slices,
         combination: Combination,
         stage: int,
-        windowed_coder: Any,
-        windowing: Any,
+        windowed_coder: WindowedCoder,
+        windowing: Windowing,
         memory_bytes: int,
         compact: Compact | None = None,
     ) -> None:
@@ -184,7 +184,7 @@ class SlicedTables(WindowTables):
             self._take_rows_of(start, end, table)
             table = {key: compact(values) for key, values in table.items()}
         keys = list(table)
-        lists: list[Any] = list(table.values())
+        lists: list[Value] = list(table.values())
         places = list(map(self._place_of, map(self._intake.real_key, keys)))
         form = 0
         if Opaque not in set(map(type, keys)):

@@ -13,13 +13,14 @@ from typing import Any
 
 from headrace.plan.slices import Slices
 from headrace.worker.batched.plain_values import is_frozen
+from headrace.worker.beam_types import Key, Value
 
 #: The values of each key of one slice.
-Table = dict[Any, list[Any]]
+Table = dict[Key, list[Value]]
 #: Makes one accumulator of several.
-Merge = Callable[[Sequence[Any]], Any]
+Merge = Callable[[Sequence[Value]], Any]
 #: Gives values that share nothing with those it is given.
-Copy = Callable[[list[Any]], list[Any]]
+Copy = Callable[[list[Value]], list[Value]]
 
 
 def slice_of(spans: Sequence[tuple[int, int]], slices: Slices) -> tuple[int, int] | None:
@@ -68,7 +69,7 @@ class Parts(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def push(self, values: list[Any]) -> None:
+    def push(self, values: list[Value]) -> None:
         """Take the values of a slice that follows."""
 
     @abstractmethod
@@ -76,7 +77,7 @@ class Parts(ABC):
         """Drop the oldest slice; give whether any is left."""
 
     @abstractmethod
-    def values(self) -> list[Any]:
+    def values(self) -> list[Value]:
         """Give what the window hands on for the key."""
 
 
@@ -86,17 +87,17 @@ class _Joined(Parts):
     __slots__ = ("_copy", "_parts")
 
     def __init__(self, copy: Copy | None) -> None:
-        self._parts: deque[list[Any]] = deque()
+        self._parts: deque[list[Value]] = deque()
         self._copy = copy
 
-    def push(self, values: list[Any]) -> None:
+    def push(self, values: list[Value]) -> None:
         self._parts.append(values)
 
     def pop(self) -> bool:
         self._parts.popleft()
         return bool(self._parts)
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Value]:
         found = [value for part in self._parts for value in part]
         return found if self._copy is None else self._copy(found)
 
@@ -106,11 +107,11 @@ class _Reduced(Parts):
 
     __slots__ = ("_function", "_parts")
 
-    def __init__(self, function: Callable[[Iterable[Any]], Any]) -> None:
+    def __init__(self, function: Callable[[Iterable[Value]], Any]) -> None:
         self._parts: deque[Any] = deque()
         self._function = function
 
-    def push(self, values: list[Any]) -> None:
+    def push(self, values: list[Value]) -> None:
         if len(values) == 1 and len(values[0]) == 1:
             self._parts.append(values[0][0])
         else:
@@ -120,7 +121,7 @@ class _Reduced(Parts):
         self._parts.popleft()
         return bool(self._parts)
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Value]:
         return [[self._function(self._parts)]]
 
 
@@ -136,11 +137,11 @@ class _Stacks(Parts):
 
     def __init__(self, merge: Merge) -> None:
         self._merge = merge
-        self._old: list[Any] = []
-        self._new: list[Any] = []
+        self._old: list[Value] = []
+        self._new: list[Value] = []
         self._total: Any = None
 
-    def push(self, values: list[Any]) -> None:
+    def push(self, values: list[Value]) -> None:
         merged = values[0] if len(values) == 1 else self._merge(values)
         self._total = self._merge((self._total, merged)) if self._new else merged
         self._new.append(merged)
@@ -158,7 +159,7 @@ class _Stacks(Parts):
             old.append(merge((younger, old[-1])) if old else younger)
         self._total = None
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Value]:
         if not self._old:
             return [self._total]
         if not self._new:
@@ -179,12 +180,12 @@ class Combination:
     def __init__(
         self,
         merge: Merge | None = None,
-        builtin: Callable[[Iterable[Any]], Any] | None = None,
+        builtin: Callable[[Iterable[Value]], Any] | None = None,
         copy: Copy | None = None,
     ) -> None:
         self._merge, self._builtin, self._copy = merge, builtin, copy
 
-    def parts(self, sample: list[Any]) -> Parts:
+    def parts(self, sample: list[Value]) -> Parts:
         """Begin the parts of a key, by what its first slice holds."""
         if self._builtin is not None:
             return _Reduced(self._builtin)
@@ -217,7 +218,7 @@ class Composer:
         """Give the ends of the windows that are due; see `ends_between`."""
         return ends_between(self._starts, self._slices, after, until)
 
-    def window(self, end: int) -> Iterator[tuple[Any, list[Any]]]:
+    def window(self, end: int) -> Iterator[tuple[Key, list[Value]]]:
         """Give the groups of the window with this end; ends must not go back."""
         self._leave(end - self._slices.size)
         self._enter(end)
@@ -235,7 +236,7 @@ class Composer:
                 found.push(values)
             self._next += 1
 
-    def _again(self, key: Any) -> Parts:
+    def _again(self, key: Key) -> Parts:
         """Begin a key's parts anew: what its slices hold may change when it is merged."""
         parts = self._combination.joined()
         for start in self._starts[self._first : self._next]:

@@ -21,6 +21,7 @@ from apache_beam.coders import observable
 
 from headrace.errors import TransportError
 from headrace.state.room import room_for
+from headrace.worker.beam_types import Value
 
 _HEAD = struct.Struct("<IIII")  # name bytes, values, chunk bytes, checksum of the chunk
 _HEAD_SUM = struct.Struct("<I")  # checksum of the four and the name: a damaged name is another key
@@ -130,7 +131,7 @@ class SpilledValues(observable.ObservableMixin):  # type: ignore[misc]
     Observable, so that Beam's size estimate listens to what passes instead of reading it all.
     """
 
-    def __init__(self, chunks: Sequence[Any], decode: Callable[[bytes], Iterable[Any]]) -> None:
+    def __init__(self, chunks: Sequence[Value], decode: Callable[[bytes], Iterable[Value]]) -> None:
         super().__init__()
         self._chunks = [*chunks]  # `Chunk`, or what can be loaded like one
         self._decode = decode
@@ -141,7 +142,7 @@ class SpilledValues(observable.ObservableMixin):  # type: ignore[misc]
         self._chunks.append(chunk)
         self._length = None
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         for chunk in self._chunks:
             yield from self._decode(chunk.load())
 
@@ -150,5 +151,5 @@ class SpilledValues(observable.ObservableMixin):  # type: ignore[misc]
             self._length = sum(chunk.values for chunk in self._chunks)
         return self._length
 
-    def __reduce__(self) -> tuple[type[list[Any]], tuple[list[Any]]]:
+    def __reduce__(self) -> tuple[type[list[Value]], tuple[list[Value]]]:
         return list, (list(self),)

@@ -17,6 +17,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 
 from headrace.plan.slices import Slices
 from headrace.worker.batched.batches import Meta
+from headrace.worker.beam_types import Element, Key, Value, WindowedCoder, Windowing
 from headrace.worker.grouping.bounded import OBJECT_BYTES, BoundedGrouper, Push, in_batches, taken
 from headrace.worker.grouping.slices import Combination, Composer, slice_of, spans_of
 from headrace.worker.grouping.spill import SpilledValues
@@ -28,7 +29,7 @@ ON_TIME_PANE = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
 #: A window by its first microsecond and its end.
 Span = tuple[int, int]
 #: The values of each key of each window.
-Tables = dict[Span, dict[Any, list[Any]]]
+Tables = dict[Span, dict[Key, list[Value]]]
 
 GLOBAL_SPAN: Span = (MIN_TIMESTAMP.micros, GlobalWindow().end.micros)
 
@@ -48,9 +49,11 @@ class TableGrouper(BoundedGrouper):
 class GlobalGrouper(TableGrouper):
     """One global window, default trigger: a table of keys."""
 
-    def __init__(self, windowed_coder: Any, windowing: Any, memory_bytes: int) -> None:
+    def __init__(
+        self, windowed_coder: WindowedCoder, windowing: Windowing, memory_bytes: int
+    ) -> None:
         super().__init__(windowed_coder, windowing, memory_bytes)
-        self._table: dict[Any, list[Any]] = {}
+        self._table: dict[Key, list[Value]] = {}
         window = GlobalWindow()
         self._pane = WindowedValue(None, window.max_timestamp(), (window,), ONLY_PANE)
 
@@ -63,7 +66,7 @@ class GlobalGrouper(TableGrouper):
         """Give time, window and pane of the only window."""
         return self._pane
 
-    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+    def _add_row(self, encoded_key: bytes, element: Element) -> None:
         self._table.setdefault(self.table_key(encoded_key), []).append(element.value)
 
     def _add_grouped(self, payload: bytes) -> None:
@@ -97,10 +100,10 @@ class GlobalGrouper(TableGrouper):
 
 
 def with_more(
-    groups: Iterator[tuple[Any, list[Any]]],
-    more: dict[Any, list[Any]],
+    groups: Iterator[tuple[Key, list[Value]]],
+    more: dict[Key, list[Value]],
     real_key: Callable[[Any], Any],
-) -> Iterator[tuple[Any, list[Any]]]:
+) -> Iterator[tuple[Key, list[Value]]]:
     """Give the groups of a window, with values that came for it another way; empties `more`."""
     if not more:
         for key, values in groups:
@@ -117,8 +120,8 @@ class IntervalGrouper(TableGrouper):
 
     def __init__(
         self,
-        windowed_coder: Any,
-        windowing: Any,
+        windowed_coder: WindowedCoder,
+        windowing: Windowing,
         memory_bytes: int,
         slices: Slices | None = None,
         combination: Combination | None = None,

@@ -11,18 +11,20 @@ from typing import Any, NamedTuple
 from apache_beam.transforms.window import IntervalWindow, Sessions, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.worker.grouping.trigger_state import Record, Spot, spot
+from headrace.worker.batched.window_keys import WindowKey, window_key
+from headrace.worker.beam_types import Value, Window
+from headrace.worker.grouping.trigger_state import Record
 
 
 class Arrived(NamedTuple):
     """The elements of one window that came in this epoch."""
 
-    window: Any
-    values: list[Any]
+    window: Window
+    values: list[Value]
     times: list[int]
 
 
-Found = dict[Spot, Arrived]
+Found = dict[WindowKey, Arrived]
 
 
 def merge(record: Record, found: Found, window_fn: Any, driver: Any) -> Iterable[Arrived]:
@@ -50,7 +52,7 @@ def _merge_sessions(record: Record, found: Found, driver: Any) -> Iterable[Arriv
     the outcome alone.
     """
     moved: Found = {}
-    spans: list[Any] = sorted({*found, *record.windows})
+    spans: list[Value] = sorted({*found, *record.windows})
     at = 0
     while at < len(spans):
         start, end = spans[at]
@@ -69,15 +71,15 @@ def _merge_sessions(record: Record, found: Found, driver: Any) -> Iterable[Arriv
         known = [record.windows[part].window for part in parts if part in record.windows]
         result = _interval(start, end)
         if known:
-            ends = (spot(arrived.window) for arrived in fresh)
+            ends = (window_key(arrived.window) for arrived in fresh)
             _Merging(set(), record, driver).merge([*known, _union(ends)], result)
         for arrived in fresh:
             _put(moved, result, arrived)
     return moved.values()
 
 
-def _put(moved: Found, window: Any, arrived: Arrived) -> None:
-    place = spot(window)
+def _put(moved: Found, window: Window, arrived: Arrived) -> None:
+    place = window_key(window)
     into = moved.get(place)
     if into is None:
         moved[place] = Arrived(window, arrived.values, arrived.times)
@@ -90,7 +92,7 @@ def _interval(start: int, end: int) -> Any:
     return IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
 
 
-def _union(spans: Iterable[Any]) -> Any:
+def _union(spans: Iterable[Value]) -> Any:
     starts, ends = zip(*spans, strict=True)
     return _interval(min(starts), max(ends))
 
@@ -102,14 +104,14 @@ class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
         super().__init__(windows)
         self._record = record
         self._driver = driver
-        self.merged_away: dict[Spot, Any] = {}
+        self.merged_away: dict[WindowKey, Any] = {}
 
     def merge(self, to_be_merged: Any, merge_result: Any) -> None:
         """Let one window take the place of several."""
         record, driver = self._record, self._driver
-        target = spot(merge_result)
+        target = window_key(merge_result)
         for window in to_be_merged:
-            place = spot(window)
+            place = window_key(window)
             if place != target:
                 self.merged_away[place] = merge_result
                 # Panes are counted anew in the window that comes out.
@@ -119,8 +121,8 @@ class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
         context = record.at(merge_result, driver.clock)
         driver.trigger_fn.on_merge(to_be_merged, merge_result, context)
 
-    def final(self, window: Any) -> Any:
+    def final(self, window: Window) -> Any:
         """Give the window that took the place of another in the end."""
-        while (place := spot(window)) in self.merged_away:
+        while (place := window_key(window)) in self.merged_away:
             window = self.merged_away[place]
         return window

@@ -8,21 +8,19 @@ read only when a pane needs them. Knows rows and Beam's state tags, not what tri
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from functools import cache, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.combiners import CountCombineFn
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.plan.lateness import over_from
-from headrace.state.layout import Kind, head
-from headrace.state.store import Store
+from headrace.worker.batched.window_keys import WindowKey, window_key
+from headrace.worker.beam_types import CombineFn, Value, Window
 from headrace.worker.grouping.grouper import Compact
-from headrace.worker.grouping.value_bytes import ValueBytes
+from headrace.worker.grouping.trigger_rows import NOWHERE, Cell, Indexed, Known, TriggerRows, packed
 
 #: Beam keeps the kinds of its state tags private; these are the tags' own.
 _LIST = type(trigger.GeneralTriggerDriver.ELEMENTS)
@@ -36,124 +34,47 @@ _MARSHAL_VERSION = 2
 _EVENT = TimeDomain.WATERMARK
 
 
-class Indexed(NamedTuple):
-    """Under which times a record stands in the indexes; None where it does not."""
-
-    event: int | None
-    clock: int | None
-    hold: int | None
-
-
-#: See `spot`.
-Spot = Hashable
-
-NOWHERE = Indexed(None, None, None)
-
-
-class Cell:
-    """What is known under one window id."""
-
-    __slots__ = ("facts", "fresh", "hold", "new", "rows", "timers")
-
-    def __init__(
-        self,
-        timers: dict[tuple[str, str], int],
-        facts: dict[str, Any],
-        hold: int | None,
-        fresh: bool,
-        rows: int,
-    ) -> None:
-        self.timers = timers  # by name and time domain
-        self.facts = facts  # by tag: a count, or the values added
-        self.hold = hold
-        self.fresh = fresh  # whether there are values that no pane has carried yet
-        self.rows = rows  # rows of values in the store
-        self.new: list[Any] = []  # values that are not there yet
-
-
-class Known:
-    """A window that has state, and the ids its parts have it under."""
-
-    __slots__ = ("ids", "window")
-
-    def __init__(self, window: Any, ids: list[int]) -> None:
-        self.window = window
-        self.ids = ids
-
-
-class Shelf:
-    """Where a stage's records and their values lie in the store of this epoch."""
-
-    def __init__(
-        self,
-        stage: int,
-        window_coder: Any,
-        values: ValueBytes,
-        lateness: int,
-        join: Callable[[int, int], int],
-        compact: Compact | None = None,
-        keeps_fired: bool = True,
-    ) -> None:
-        self.window_impl = window_coder.get_impl()
-        self.compact = compact  # given where values are accumulators: makes one of several
-        self.keeps_fired = keeps_fired  # what a pane has carried is asked for again
-        self.join = join  # of two holds of one window
-        self.values = values
-        self.record_head = head(Kind.TRIGGER, stage)
-        self._values_head = head(Kind.TRIGGER_VALUES, stage)
-        self._lateness = lateness
-        self.store: Store
-
-    def expiry(self, window: Any) -> int:
-        """Give the watermark at which a window is forgotten: what comes from then on is late."""
-        return over_from(last_moment(window), self._lateness)
-
-    def name_of_values(self, suffix: bytes, ident: int, number: int) -> bytes:
-        """Give the name of a row of values."""
-        return self._values_head + suffix + ident.to_bytes(4, "big") + number.to_bytes(4, "big")
-
-
 class Record(trigger.SimpleState):  # type: ignore[misc]
     """What triggers remember of one key; windows that merged share the ids of their parts.
 
     Windows are their own ids towards the driver: it is told not to merge, as `triggers` does that.
     """
 
-    def __init__(self, shelf: Shelf, suffix: bytes, encoded_key: bytes) -> None:
-        self._shelf = shelf
+    def __init__(self, rows: TriggerRows, suffix: bytes, encoded_key: bytes) -> None:
+        self._rows = rows
         self.suffix = suffix  # place, key and perhaps window: how its names end
         self.encoded_key = encoded_key
         self.indexed = NOWHERE
-        self.windows: dict[Spot, Known] = {}
+        self.windows: dict[WindowKey, Known] = {}
         self._cells: dict[int, Cell] = {}
         self._next_id = 0
         self.weight = 1  # how many elements a trigger is told of at once
         self.wanted = NOWHERE  # what `times` gave last
 
     @classmethod
-    def load(cls, shelf: Shelf, suffix: bytes, data: bytes) -> Record:
+    def load(cls, rows: TriggerRows, suffix: bytes, data: bytes) -> Record:
         """Read a record."""
         encoded_key, indexed, next_id, windows = marshal.loads(data)
-        record = cls(shelf, suffix, encoded_key)
+        record = cls(rows, suffix, encoded_key)
         record.indexed = Indexed._make(indexed)
         record._next_id = next_id
-        decode = shelf.window_impl.decode
+        decode = rows.window_impl.decode
         for encoded, cells in windows:
             window = decode(encoded)
-            record.windows[spot(window)] = Known(window, [ident for ident, *_ in cells])
+            record.windows[window_key(window)] = Known(window, [ident for ident, *_ in cells])
             for ident, *known in cells:
                 record._cells[ident] = Cell(*known)
         return record
 
     def save(self) -> bytes:
         """Write the values of this epoch, and give the record's own bytes."""
-        encode = self._shelf.window_impl.encode
+        encode = self._rows.window_impl.encode
         cells = self._cells
         for ident, cell in cells.items():
             if cell.new:
                 self._put_values(ident, cell)
         windows = [
-            (encode(known.window), [_packed(ident, cells[ident]) for ident in known.ids])
+            (encode(known.window), [packed(ident, cells[ident]) for ident in known.ids])
             for known in self.windows.values()
         ]
         whole = (self.encoded_key, tuple(self.indexed), self._next_id, windows)
@@ -166,20 +87,21 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         return window_id
 
     def set_timer(
-        self, window: Any, name: str, time_domain: str, timestamp: Any, dynamic_timer_tag: str = ""  # noqa: ARG002 (Beam's form)
+        self, window: Window, name: str, time_domain: str, timestamp: Any,
+        dynamic_timer_tag: str = "",  # noqa: ARG002 (Beam's form)
     ) -> None:
         """Set a timer of a trigger."""
         moment = timestamp if type(timestamp) is Timestamp else Timestamp.of(timestamp)
         self._first(window).timers[name, time_domain] = moment.micros
 
     def clear_timer(
-        self, window: Any, name: str, time_domain: str, dynamic_timer_tag: str = ""  # noqa: ARG002 (Beam's form)
+        self, window: Window, name: str, time_domain: str, dynamic_timer_tag: str = ""  # noqa: ARG002 (Beam's form)
     ) -> None:
         """Take a timer back."""
         for ident in self._ids(window):
             self._cells[ident].timers.pop((name, time_domain), None)
 
-    def add_state(self, window: Any, tag: Any, value: Any) -> None:
+    def add_state(self, window: Window, tag: Any, value: Value) -> None:
         """Add to what is known under a tag."""
         kind = type(tag)
         if kind is _LIST:
@@ -194,7 +116,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         else:
             self.add_hold(window, Timestamp.of(value).micros)
 
-    def get_state(self, window: Any, tag: Any) -> Any:
+    def get_state(self, window: Window, tag: Any) -> Any:
         """Give what is known under a tag, over all parts of a window."""
         ids = self._ids(window)
         kind = type(tag)
@@ -209,9 +131,9 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         if kind is _SET:
             return self._added(ids, tag.tag)
         holds = [hold for ident in ids if (hold := cells[ident].hold) is not None]
-        return Timestamp(micros=reduce(self._shelf.join, holds)) if holds else None
+        return Timestamp(micros=reduce(self._rows.join, holds)) if holds else None
 
-    def clear_state(self, window: Any, tag: Any) -> None:
+    def clear_state(self, window: Window, tag: Any) -> None:
         """Forget what is known under a tag."""
         kind = type(tag)
         for ident in self._ids(window):
@@ -225,22 +147,22 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
 
     # What `triggers` asks for.
 
-    def add_values(self, window: Any, values: list[Any]) -> None:
+    def add_values(self, window: Window, values: list[Value]) -> None:
         """Let values wait for a pane."""
         cell = self._first(window)
         cell.new += values
         cell.fresh = True
 
-    def add_hold(self, window: Any, micros: int) -> None:
+    def add_hold(self, window: Window, micros: int) -> None:
         """Hold the watermark for a pane."""
         cell = self._first(window)
-        cell.hold = micros if cell.hold is None else self._shelf.join(cell.hold, micros)
+        cell.hold = micros if cell.hold is None else self._rows.join(cell.hold, micros)
 
-    def merge(self, to_be_merged: list[Any], merge_result: Any) -> None:
+    def merge(self, to_be_merged: list[Value], merge_result: Any) -> None:
         """Let a window take over the ids of others."""
-        target = spot(merge_result)
+        target = window_key(merge_result)
         for window in to_be_merged:
-            place = spot(window)
+            place = window_key(window)
             if place != target and place in self.windows:
                 moved = self.windows.pop(place).ids
                 known = self.windows.get(target)
@@ -249,24 +171,24 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
                 else:
                     known.ids += moved
 
-    def is_finished(self, window: Any) -> bool:
+    def is_finished(self, window: Window) -> bool:
         """Whether the window's trigger will never fire again."""
         return any([_TOMBSTONE in self._cells[ident].facts for ident in self._ids(window)])
 
-    def is_fresh(self, window: Any) -> bool:
+    def is_fresh(self, window: Window) -> bool:
         """Whether the window has values that no pane has carried."""
         return any([self._cells[ident].fresh for ident in self._ids(window)])
 
-    def is_held(self, window: Any) -> bool:
+    def is_held(self, window: Window) -> bool:
         """Whether the window holds the watermark."""
         return any([self._cells[ident].hold is not None for ident in self._ids(window)])
 
-    def forget(self, window: Any) -> None:
+    def forget(self, window: Window) -> None:
         """Drop all that is known of a window."""
-        for ident in self.windows.pop(spot(window)).ids:
+        for ident in self.windows.pop(window_key(window)).ids:
             self._drop_values(ident, self._cells.pop(ident))
 
-    def take_timer(self, window: Any, ident: int, name: str, domain: str, moment: int) -> bool:
+    def take_timer(self, window: Window, ident: int, name: str, domain: str, moment: int) -> bool:
         """Take a timer away that is to fire; False if it was cleared or moved meanwhile."""
         if ident not in self._ids(window):
             return False
@@ -288,15 +210,15 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         found.sort(key=lambda one: one[0])
         return found
 
-    def expired(self, watermark: int) -> list[Any]:
+    def expired(self, watermark: int) -> list[Value]:
         """Give the windows to be forgotten at this watermark, earliest first."""
-        expiry = self._shelf.expiry
+        expiry = self._rows.expiry
         every = [known.window for known in self.windows.values()]
         return sorted((window for window in every if expiry(window) <= watermark), key=expiry)
 
     def times(self) -> Indexed:
         """Give the times under which the record should stand in the indexes."""
-        events = [self._shelf.expiry(known.window) for known in self.windows.values()]
+        events = [self._rows.expiry(known.window) for known in self.windows.values()]
         clocks: list[int] = []
         holds: list[int] = []
         for known in self.windows.values():
@@ -310,8 +232,8 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
             min(events, default=None), min(clocks, default=None), min(holds, default=None)
         )
 
-    def _first(self, window: Any) -> Cell:
-        place = spot(window)
+    def _first(self, window: Window) -> Cell:
+        place = window_key(window)
         known = self.windows.get(place)
         if known is not None:
             return self._cells[known.ids[0]]
@@ -321,20 +243,20 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         cell = self._cells[ident] = Cell({}, {}, None, False, 0)
         return cell
 
-    def _ids(self, window: Any) -> Sequence[int]:
-        known = self.windows.get(spot(window))
+    def _ids(self, window: Window) -> Sequence[int]:
+        known = self.windows.get(window_key(window))
         return known.ids if known is not None else ()
 
-    def _added(self, ids: Sequence[int], tag: str) -> list[Any]:
+    def _added(self, ids: Sequence[int], tag: str) -> list[Value]:
         return [value for ident in ids for value in self._cells[ident].facts.get(tag, ())]
 
-    def _values_of(self, ids: Sequence[int]) -> list[Any]:
+    def _values_of(self, ids: Sequence[int]) -> list[Value]:
         """Give the values of a pane; from now on they are no longer fresh."""
-        found: list[Any] = []
+        found: list[Value] = []
         for ident in ids:
             cell = self._cells[ident]
-            if self._shelf.compact is not None:
-                found += self._compacted(ident, cell, self._shelf.compact)
+            if self._rows.compact is not None:
+                found += self._compacted(ident, cell, self._rows.compact)
             else:
                 values = self._stored(ident, cell) + cell.new
                 found += values
@@ -344,7 +266,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
             cell.fresh = False
         return found
 
-    def _compacted(self, ident: int, cell: Cell, compact: Compact) -> list[Any]:
+    def _compacted(self, ident: int, cell: Cell, compact: Compact) -> list[Value]:
         """Give the accumulators of a cell as one, and keep its bytes if they are asked for again.
 
         Who gets an accumulator may change it, so what is kept is never what is given.
@@ -353,60 +275,41 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         is_empty = not values
         values = compact(values)
         self._drop_values(ident, cell)
-        if self._shelf.keeps_fired and not is_empty:
+        if self._rows.keeps_fired and not is_empty:
             self._put_row(ident, cell, values)
         return values
 
-    def _stored(self, ident: int, cell: Cell) -> list[Any]:
-        get, decode = self._shelf.store.get, self._shelf.values.decode
-        found: list[Any] = []
+    def _stored(self, ident: int, cell: Cell) -> list[Value]:
+        get, decode = self._rows.store.get, self._rows.values.decode
+        found: list[Value] = []
         for number in range(cell.rows):
-            found += decode(get(self._shelf.name_of_values(self.suffix, ident, number)) or b"")
+            found += decode(get(self._rows.name_of_values(self.suffix, ident, number)) or b"")
         return found
 
     def _put_values(self, ident: int, cell: Cell) -> None:
         """Write what came in this epoch: a row more, or one row anew where it can be merged."""
         values, fresh = cell.new, cell.fresh
-        if self._shelf.compact is not None:
-            values = self._shelf.compact(self._stored(ident, cell) + values)
+        if self._rows.compact is not None:
+            values = self._rows.compact(self._stored(ident, cell) + values)
             self._drop_values(ident, cell)
         self._put_row(ident, cell, values)
         cell.fresh = fresh
 
-    def _put_row(self, ident: int, cell: Cell, values: list[Any]) -> None:
-        row = self._shelf.name_of_values(self.suffix, ident, cell.rows)
-        self._shelf.store.put(row, self._shelf.values.encode(values))
+    def _put_row(self, ident: int, cell: Cell, values: list[Value]) -> None:
+        row = self._rows.name_of_values(self.suffix, ident, cell.rows)
+        self._rows.store.put(row, self._rows.values.encode(values))
         cell.rows += 1
         cell.new = []
 
     def _drop_values(self, ident: int, cell: Cell) -> None:
         for number in range(cell.rows):
-            self._shelf.store.delete(self._shelf.name_of_values(self.suffix, ident, number))
+            self._rows.store.delete(self._rows.name_of_values(self.suffix, ident, number))
         cell.rows = 0
         cell.new = []
         cell.fresh = False
 
 
-def spot(window: Any) -> Spot:
-    """Give what stands for a window in a table: Beam's intervals are slow to compare."""
-    if type(window) is IntervalWindow:
-        return window._start_micros, window._end_micros  # noqa: SLF001 (builds no object)
-    return window  # type: ignore[no-any-return]
-
-
-def last_moment(window: Any) -> int:
-    """Give a window's last moment in microseconds."""
-    if type(window) is IntervalWindow:
-        end: int = window._end_micros  # noqa: SLF001 (builds no object)
-        return end - 1
-    return window.max_timestamp().micros  # type: ignore[no-any-return]
-
-
-def _packed(ident: int, cell: Cell) -> tuple[Any, ...]:
-    return ident, cell.timers, cell.facts, cell.hold, cell.fresh, cell.rows
-
-
 @cache
-def _of_nothing(combine_fn: Any) -> Any:
+def _of_nothing(combine_fn: CombineFn) -> Any:
     """Give what a combiner makes of no value; asked for each element by some triggers."""
     return combine_fn.apply([])

@@ -11,13 +11,14 @@ from typing import Any
 from apache_beam.transforms.window import TimestampCombiner
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.worker.grouping.trigger_state import last_moment
+from headrace.worker.batched.window_keys import last_moment
+from headrace.worker.beam_types import Window, Windowing
 
 #: (window, times of elements, watermark) -> the time to hold; None if all elements are late.
 OutputTime = Callable[[Any, list[int], int], int | None]
 
 
-def joined(windowing: Any) -> Callable[[int, int], int]:
+def joined(windowing: Windowing) -> Callable[[int, int], int]:
     """Give how two output times of one window make one."""
     earliest = (
         TimestampCombiner.OUTPUT_AT_EARLIEST, TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED,
@@ -25,7 +26,7 @@ def joined(windowing: Any) -> Callable[[int, int], int]:
     return min if windowing.timestamp_combiner in earliest else max
 
 
-def output_time(windowing: Any) -> OutputTime:
+def output_time(windowing: Windowing) -> OutputTime:
     """Give how the output time of a window follows from its elements."""
     match windowing.timestamp_combiner:
         case TimestampCombiner.OUTPUT_AT_EOW:
@@ -40,12 +41,12 @@ def output_time(windowing: Any) -> OutputTime:
     raise ValueError(msg)
 
 
-def _end_of_window(window: Any, _times: list[int], _mark: int) -> int | None:
+def _end_of_window(window: Window, _times: list[int], _mark: int) -> int | None:
     return last_moment(window)
 
 
 def _transformed(transform: Callable[[Any, Any], Any]) -> OutputTime:
-    def earliest(window: Any, times: list[int], mark: int) -> int | None:
+    def earliest(window: Window, times: list[int], mark: int) -> int | None:
         moved = (transform(window, Timestamp(micros=t)).micros for t in times)
         return min((t for t in moved if t >= mark), default=None)
 

@@ -22,6 +22,8 @@ from headrace.state import layout
 from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.batched.batches import Columns
+from headrace.worker.batched.window_keys import last_moment, window_key
+from headrace.worker.beam_types import Key, Value, Window, WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, Push
@@ -37,14 +39,8 @@ from headrace.worker.grouping.grouper import (
 )
 from headrace.worker.grouping.tables import TableGrouper
 from headrace.worker.grouping.trigger_merge import Arrived, Found, merge
-from headrace.worker.grouping.trigger_state import (
-    NOWHERE,
-    Indexed,
-    Record,
-    Shelf,
-    last_moment,
-    spot,
-)
+from headrace.worker.grouping.trigger_rows import NOWHERE, Indexed, TriggerRows
+from headrace.worker.grouping.trigger_state import Record
 from headrace.worker.grouping.trigger_times import joined, output_time
 from headrace.worker.grouping.value_bytes import ValueBytes
 
@@ -60,7 +56,11 @@ class TriggeredGroups(StreamGrouper):
     """
 
     def __init__(
-        self, stage: int, windowed_coder: Any, windowing: Any, compact: Compact | None = None
+        self,
+        stage: int,
+        windowed_coder: WindowedCoder,
+        windowing: Windowing,
+        compact: Compact | None = None,
     ) -> None:
         kv = windowed_coder.wrapped_value_coder
         self._stage = stage
@@ -87,7 +87,7 @@ class TriggeredGroups(StreamGrouper):
         self._driver.is_merging = False
         self._pane = self._driver._output  # noqa: SLF001 (numbers and times panes; no other does)
         self._holds = output_time(windowing)
-        self._shelf = Shelf(
+        self._rows = TriggerRows(
             stage,
             windowed_coder.window_coder,
             ValueBytes(kv.value_coder()),
@@ -104,7 +104,7 @@ class TriggeredGroups(StreamGrouper):
 
     def attach(self, store: Store, watermark: int, now: int = 0) -> None:
         """Begin an epoch."""
-        self._store = self._shelf.store = store
+        self._store = self._rows.store = store
         self._move(watermark)
         self._clock.now = now
         self._intake.take()
@@ -166,7 +166,7 @@ class TriggeredGroups(StreamGrouper):
             for element in elements:
                 value = element.value
                 for window in element.windows:
-                    place = spot(window)
+                    place = window_key(window)
                     of_window = found.get(place)
                     if of_window is None:
                         if is_over(last_moment(window), watermark, allowed):
@@ -194,7 +194,7 @@ class TriggeredGroups(StreamGrouper):
                 # Elements come so only where the pane's time is the window's end.
                 self._take_window(record, key, Arrived(window, values, []))
 
-    def _take_key(self, encoded_key: bytes, key: Any, found: Found) -> None:
+    def _take_key(self, encoded_key: bytes, key: Key, found: Found) -> None:
         if self._merging:
             record = self._record(encoded_key, key, None)
             for arrived in merge(record, found, self._window_fn, self._driver):
@@ -204,7 +204,7 @@ class TriggeredGroups(StreamGrouper):
                 record = self._record(encoded_key, key, arrived.window)
                 self._take_window(record, key, arrived)
 
-    def _take_window(self, record: Record, key: Any, arrived: Arrived) -> None:
+    def _take_window(self, record: Record, key: Key, arrived: Arrived) -> None:
         """Do what Beam's driver does with elements, but once for all that came together."""
         window, values, times = arrived
         if record.is_finished(window):
@@ -280,39 +280,39 @@ class TriggeredGroups(StreamGrouper):
                 )
                 self._out.take(key, panes)
 
-    def _close(self, record: Record, key: Any, window: Any) -> None:
+    def _close(self, record: Record, key: Key, window: Window) -> None:
         """Forget a window; values that no trigger let out leave in a last pane.
 
         So Beam's model demands; its driver for Python leaves it to the runner.
         """
         if record.is_fresh(window) and not record.is_finished(window):
-            end = Timestamp(micros=self._shelf.expiry(window))
+            end = Timestamp(micros=self._rows.expiry(window))
             self._out.take(key, (self._pane(window, True, record, end, True),))
         record.forget(window)
 
     # Rows.
 
-    def _record(self, encoded_key: bytes, key: Any, window: Any) -> Record:
+    def _record(self, encoded_key: bytes, key: Key, window: Window | None) -> Record:
         """Give the record of a key, or of a key and window where windows do not merge."""
         suffix = self._place_of(key).to_bytes(4, "big") + layout.part(encoded_key)
         if not self._merging:
-            suffix += layout.part(self._shelf.window_impl.encode(window))
+            suffix += layout.part(self._rows.window_impl.encode(window))
         known = self._records.get(suffix) or self._stored(suffix)
         if known is None:
-            known = self._records[suffix] = Record(self._shelf, suffix, encoded_key)
+            known = self._records[suffix] = Record(self._rows, suffix, encoded_key)
         return known
 
     def _stored(self, suffix: bytes) -> Record | None:
-        data = self._store.get(self._shelf.record_head + suffix)
+        data = self._store.get(self._rows.record_head + suffix)
         if data is None:
             return None
-        record = self._records[suffix] = Record.load(self._shelf, suffix, data)
+        record = self._records[suffix] = Record.load(self._rows, suffix, data)
         return record
 
     def _settle(self) -> None:
         """Write the records at hand and their index rows, and forget them."""
         put, delete = self._store.put, self._store.delete
-        head = self._shelf.record_head
+        head = self._rows.record_head
         for suffix, record in self._records.items():
             old = record.indexed
             new = self._lazily(old, record.wanted) if record.windows else NOWHERE
@@ -349,10 +349,10 @@ class _Panes:
 
     def __init__(self) -> None:
         self.push: Push
-        self._groups: list[Any] = []
-        self._panes: list[Any] = []
+        self._groups: list[Value] = []
+        self._panes: list[Value] = []
 
-    def take(self, key: Any, panes: Iterable[Any]) -> None:
+    def take(self, key: Key, panes: Iterable[Value]) -> None:
         """Take the panes of a key."""
         for pane in panes:
             self._groups.append((key, pane.value))

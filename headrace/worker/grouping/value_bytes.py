@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import marshal
 from itertools import chain
-from typing import Any
 
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 
 from headrace.state.store import odd_rows
 from headrace.worker.batched.plain_values import PLAIN, list_check, scalar_types, tuple_check
+from headrace.worker.beam_types import Coder, Value
 
 _PLAIN = b"p"
 _CODED = b"c"
@@ -23,13 +23,13 @@ _MARSHAL_VERSION = 2
 class ValueBytes:
     """Turns the values of one grouping into bytes and back."""
 
-    def __init__(self, value_coder: Any) -> None:
+    def __init__(self, value_coder: Coder) -> None:
         self._impl = value_coder.get_impl()
         self._types = scalar_types(value_coder)
         self._tuple = tuple_check(value_coder, PLAIN)
         self._list = list_check(value_coder)
 
-    def encode(self, values: list[Any]) -> bytes:
+    def encode(self, values: list[Value]) -> bytes:
         """Give the bytes of a list of values."""
         if self.are_plain(values):
             return _PLAIN + marshal.dumps(values, _MARSHAL_VERSION)
@@ -39,11 +39,11 @@ class ValueBytes:
             encode(value, out, True)
         return _CODED + bytes(out.get())
 
-    def decode(self, data: bytes) -> list[Any]:
+    def decode(self, data: bytes) -> list[Value]:
         """Give the values back."""
         kind = data[:1]
         if kind == _PLAIN:
-            found: list[Any] = marshal.loads(memoryview(data)[1:])
+            found: list[Value] = marshal.loads(memoryview(data)[1:])
             return found
         if kind != _CODED:
             msg = f"a row of grouped values begins with {kind!r}"
@@ -55,7 +55,7 @@ class ValueBytes:
             found.append(decode(stream, True))
         return found
 
-    def are_plain(self, values: list[Any]) -> bool:
+    def are_plain(self, values: list[Value]) -> bool:
         """Whether every value is of a type that comes back as it went (see `primitives`)."""
         if self._types.issuperset(map(type, values)):
             return True

@@ -11,6 +11,8 @@ from typing import Any
 
 from apache_beam.transforms import trigger
 
+from headrace.worker.beam_types import Windowing
+
 
 class Firing(Enum):
     """When the windows of a side input get their elements."""
@@ -20,7 +22,7 @@ class Firing(Enum):
     OFTEN = "often"  # at any time, and again: each firing replaces the one before
 
 
-def firing_of(windowing: Any) -> Firing:
+def firing_of(windowing: Windowing) -> Firing:
     """Find from a side input's windowing how its windows fire."""
     fires = windowing.triggerfn
     if isinstance(fires, trigger.Repeatedly):
@@ -37,7 +39,7 @@ def firing_of(windowing: Any) -> Firing:
     return Firing.LATE if again and windowing.allowed_lateness.micros > 0 else Firing.ONCE
 
 
-def patience_of(windowing: Any) -> int:
+def patience_of(windowing: Windowing) -> int:
     """Give how long after a window's end its first firing may still come, in microseconds.
 
     A trigger that asks for the watermark has fired at the end if there was anything to fire. One

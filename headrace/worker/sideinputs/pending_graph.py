@@ -19,6 +19,8 @@ from apache_beam.utils import windowed_value
 
 from headrace.state.store import Store
 from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta, columns
+from headrace.worker.batched.window_keys import window_key
+from headrace.worker.beam_types import Coder, Value, Window, WindowedCoder
 from headrace.worker.sideinputs.pending_rows import (
     END,
     NEVER,
@@ -28,7 +30,7 @@ from headrace.worker.sideinputs.pending_rows import (
     PendingRows,
     read_chunk,
 )
-from headrace.worker.sideinputs.views import StoredSide, window_key
+from headrace.worker.sideinputs.views import StoredSide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +38,9 @@ class Side:
     """One side input of a ParDo."""
 
     index: int  # its place among the side inputs of the stage
-    mapping: Callable[[Any], Any]  # main window -> side window
+    mapping: Callable[[Window], Window]  # main window -> side window
     channel: StoredSide
-    window_coder: Any  # of the side windows
+    window_coder: Coder  # of the side windows
 
 
 #: What is known of an element's windows: the ready ones, and the nodes of the others.
@@ -52,7 +54,7 @@ class PendingGraph:
         self,
         stage: int,
         sides: Sequence[Side],
-        windowed_coder: Any,
+        windowed_coder: WindowedCoder,
         key_place: Callable[[Any], int] | None,
     ) -> None:
         """Describe a stage.
@@ -92,7 +94,7 @@ class PendingGraph:
 
     # -- algorithm 1
 
-    def admit(self, values: list[Any], meta: Meta) -> tuple[list[Any], Meta] | None:
+    def admit(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta] | None:
         """Give what of a batch may be processed now; keep the rest."""
         if self._nothing_missing is None:
             self._nothing_missing = all(map(self._always_ready, self._sides))
@@ -110,7 +112,7 @@ class PendingGraph:
             self._is_global[side.index] and side.channel.ready(GlobalWindow())
         )
 
-    def _admit_alike(self, values: list[Any], meta: Meta) -> tuple[list[Any], Meta] | None:
+    def _admit_alike(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta] | None:
         split = self._split(meta.windows)
         if split is None:
             return values, meta
@@ -123,11 +125,11 @@ class PendingGraph:
         return values, windowed_value.create(None, meta.timestamp_micros, ready, meta.pane_info)
 
     def _admit_some(
-        self, values: list[Any], meta: Columns, splits: list[_Split | None]
-    ) -> tuple[list[Any], Meta] | None:
+        self, values: list[Value], meta: Columns, splits: list[_Split | None]
+    ) -> tuple[list[Value], Meta] | None:
         kept: dict[Node, list[int]] = {}
         passing: list[int] = []
-        windows: list[Any] = []
+        windows: list[Value] = []
         for i, split in enumerate(splits):
             if split is None:
                 passing.append(i)
@@ -152,7 +154,7 @@ class PendingGraph:
             [times[i] for i in passing], windows, [panes[i] for i in passing]
         )
 
-    def _split_all(self, windows: list[Any]) -> list[_Split | None] | None:
+    def _split_all(self, windows: list[Value]) -> list[_Split | None] | None:
         """Split the windows of each element; None if all are ready.
 
         Equal objects are asked once a batch, equal windows once an epoch.
@@ -175,7 +177,7 @@ class PendingGraph:
         split = self._splits[key] = (ready, waiting) if waiting else None
         return split
 
-    def _waiting(self, window: Any) -> Node | None:
+    def _waiting(self, window: Window) -> Node | None:
         """Give the node of a main window, None if all its side windows are ready."""
         needs = self._missing(window)
         if not needs:
@@ -186,7 +188,7 @@ class PendingGraph:
         self._link(node, needs)
         return node
 
-    def _missing(self, window: Any) -> dict[int, Any]:
+    def _missing(self, window: Window) -> dict[int, Window]:
         """Give the side windows that a main window still needs, by side input."""
         needs = {}
         for side in self._sides:
@@ -195,7 +197,7 @@ class PendingGraph:
                 needs[side.index] = needed
         return needs
 
-    def _link(self, node: Node, needs: dict[int, Any]) -> None:
+    def _link(self, node: Node, needs: dict[int, Window]) -> None:
         """Give a node an edge from each side window that it needs, where it has none yet."""
         node.needs = needs
         for index, needed in needs.items():
@@ -209,7 +211,7 @@ class PendingGraph:
         return self._rows.edge(index, deadline, encoded, node.name)
 
     def _keep(
-        self, node: Node, values: list[Any], meta: Columns, positions: Sequence[int]
+        self, node: Node, values: list[Value], meta: Columns, positions: Sequence[int]
     ) -> None:
         """Push elements back: into one buffer, or into one for each place."""
         if self._key_place is None:
@@ -224,7 +226,7 @@ class PendingGraph:
         self._count += len(positions)
 
     def _fill(
-        self, node: Node, place: int, values: list[Any], meta: Columns, chosen: Sequence[int]
+        self, node: Node, place: int, values: list[Value], meta: Columns, chosen: Sequence[int]
     ) -> None:
         buffer = node.buffers.get(place)
         if buffer is None:
@@ -240,7 +242,7 @@ class PendingGraph:
 
     def release(
         self, opened: Iterable[tuple[int, bytes]], watermarks: Sequence[int]
-    ) -> Iterator[tuple[list[Any], Meta]]:
+    ) -> Iterator[tuple[list[Value], Meta]]:
         """Give the elements that need not wait any longer; to be read to its end, before `flush`.
 
         Args:
@@ -290,11 +292,11 @@ class PendingGraph:
         if not node.lacks:
             free.append(node)
 
-    def _emit(self, nodes: list[Node]) -> Iterator[tuple[list[Any], Meta]]:
-        values: list[Any] = []
+    def _emit(self, nodes: list[Node]) -> Iterator[tuple[list[Value], Meta]]:
+        values: list[Value] = []
         times: list[int] = []
-        windows: list[Any] = []
-        panes: list[Any] = []
+        windows: list[Value] = []
+        panes: list[Value] = []
         for node in nodes:
             only = (node.window,)
             for data in self._rows.take_chunks(node):
@@ -359,7 +361,7 @@ class PendingGraph:
                 self._nodes[node.name] = node
                 self._free.append(node)
 
-    def _node(self, encoded: bytes, window: Any = None) -> Node | None:
+    def _node(self, encoded: bytes, window: Window | None = None) -> Node | None:
         """Find a main window's node in memory or in the store."""
         self._prepare()
         node = self._nodes.get(encoded)
@@ -369,8 +371,8 @@ class PendingGraph:
 
 
 def _cut(
-    values: list[Any], times: list[int], windows: list[Any], panes: list[Any]
-) -> tuple[list[Any], Meta]:
+    values: list[Value], times: list[int], windows: list[Value], panes: list[Value]
+) -> tuple[list[Value], Meta]:
     """Take the first values out of growing columns, as a batch."""
     batch = values[:BATCH_VALUES]
     meta = Columns(times[:BATCH_VALUES], windows[:BATCH_VALUES], panes[:BATCH_VALUES])

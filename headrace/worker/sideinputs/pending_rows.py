@@ -36,6 +36,7 @@ from headrace.state.layout import (
 )
 from headrace.state.store import Store, odd_rows
 from headrace.worker.batched.batches import BATCH_VALUES
+from headrace.worker.beam_types import Value, Window
 
 END: int = MAX_TIMESTAMP.micros
 #: Before every time: nothing has been scanned yet.
@@ -61,9 +62,9 @@ class Buffer:
     def __init__(self) -> None:
         self._out = create_OutputStream()
         self._times: list[int] = []
-        self._panes: list[Any] = []
+        self._panes: list[Value] = []
 
-    def take(self, values: list[Any], times: list[int], panes: list[Any], encode: Any) -> None:
+    def take(self, values: list[Value], times: list[int], panes: list[Value], encode: Any) -> None:
         """Add elements. They are encoded at once: their owner may change them afterwards."""
         out = self._out
         for value in values:
@@ -95,16 +96,16 @@ class Buffer:
 class Chunk(NamedTuple):
     """Elements that waited, decoded."""
 
-    values: list[Any]
+    values: list[Value]
     times: tuple[int, ...]
-    panes: list[Any]
+    panes: list[Value]
 
 
 def read_chunk(data: bytes, decode: Any) -> Chunk:
     """Read what `Buffer.seal` gave."""
     stream = create_InputStream(data)
     count, _, _ = _header(stream)
-    panes: list[Any] = []
+    panes: list[Value] = []
     for _ in range(stream.read_var_int64()):
         run = stream.read_var_int64()
         panes += [_PANES.decode_from_stream(stream, True)] * run
@@ -125,7 +126,7 @@ class Node:
         "sealed", "window",
     )
 
-    def __init__(self, encoded: bytes, window: Any) -> None:
+    def __init__(self, encoded: bytes, window: Window) -> None:
         self.name = encoded
         self.window = window
         self.count = 0
@@ -134,7 +135,7 @@ class Node:
         self.chunks = 0  # numbers given to chunks
         self.lacks = 0  # a bit for each side input that is not ready
         self.held: int | None = None  # `least` as the store has it; None: not in the store
-        self.needs: dict[int, Any] = {}  # side input -> side window, where it was asked this epoch
+        self.needs: dict[int, Window] = {}  # side input -> window, if asked this epoch
         self.edges: dict[int, bytes] = {}  # side input -> edge, where its row is not written yet
         self.buffers: dict[int, Buffer] = {}  # by place
         self.sealed: list[tuple[int, bytes]] = []  # place and chunk
@@ -254,7 +255,7 @@ class PendingRows:
         """Whether a main window has a node in the store."""
         return self._rows.get(self._node_row(window)) is not None
 
-    def read_node(self, encoded: bytes, window: Any = None) -> Node | None:
+    def read_node(self, encoded: bytes, window: Window | None = None) -> Node | None:
         """Read a main window's node."""
         row = self._rows.get(self._node_row(encoded))
         if row is None:

@@ -12,30 +12,31 @@ from typing import Any, Protocol
 from apache_beam.coders.coder_impl import create_InputStream
 
 from headrace.errors import HeadraceError
+from headrace.worker.beam_types import Key, Proto, Value, WindowedCoder
 
 
 class View(Protocol):
     """What a side input can be asked for; windows and keys are encoded."""
 
-    def values(self, window: bytes) -> list[Any]:
+    def values(self, window: bytes) -> list[Value]:
         """Give all values of a window."""
 
-    def multimap(self, window: bytes) -> dict[bytes, tuple[Any, list[Any]]]:
+    def multimap(self, window: bytes) -> dict[bytes, tuple[Key, list[Value]]]:
         """Give encoded key -> (key, values) of a window."""
 
-    def lookup(self, window: bytes, key: bytes) -> list[Any]:
+    def lookup(self, window: bytes, key: bytes) -> list[Value]:
         """Give the values of one key of a window."""
 
 
 class SideChannel:
     """Everything one broadcast channel brought, per window, in memory."""
 
-    def __init__(self, windowed_coder: Any) -> None:
+    def __init__(self, windowed_coder: WindowedCoder) -> None:
         self._impl = windowed_coder.get_impl()
         self._coder = windowed_coder
         self._window_impl = windowed_coder.window_coder.get_impl()
-        self._by_window: dict[bytes, list[Any]] = {}
-        self._multimaps: dict[bytes, dict[bytes, tuple[Any, list[Any]]]] = {}
+        self._by_window: dict[bytes, list[Value]] = {}
+        self._multimaps: dict[bytes, dict[bytes, tuple[Key, list[Value]]]] = {}
 
     def add_rows(self, payload: bytes) -> None:
         """Take one super tuple."""
@@ -51,11 +52,11 @@ class SideChannel:
                 self._by_window.setdefault(name, []).append(element.value)
         self._multimaps.clear()
 
-    def values(self, window: bytes) -> list[Any]:
+    def values(self, window: bytes) -> list[Value]:
         """Give all values of a window."""
         return self._by_window.get(window, [])
 
-    def multimap(self, window: bytes) -> dict[bytes, tuple[Any, list[Any]]]:
+    def multimap(self, window: bytes) -> dict[bytes, tuple[Key, list[Value]]]:
         """Give encoded key -> (key, values) of a window."""
         found = self._multimaps.get(window)
         if found is None:
@@ -66,7 +67,7 @@ class SideChannel:
         return found
 
 
-    def lookup(self, window: bytes, key: bytes) -> list[Any]:
+    def lookup(self, window: bytes, key: bytes) -> list[Value]:
         """Give the values of one key of a window."""
         return self.multimap(window).get(key, (None, []))[1]
 
@@ -89,7 +90,7 @@ class SideInputs:
         """Say which (transform, tag) reads which channel."""
         self._channels.update(channels)
 
-    def read(self, state_key: Any) -> Iterable[Any]:
+    def read(self, state_key: Proto) -> Iterable[Value]:
         """Answer Beam's request for a view."""
         kind = state_key.WhichOneof("type")
         match kind:

@@ -13,10 +13,11 @@ from apache_beam.portability import common_urns
 
 from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import ChannelKind, SideInput, Stage
+from headrace.worker.beam_types import CombineFn
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import SuperstepTask
-from headrace.worker.sideinputs.views import lookback_of
+from headrace.worker.sideinputs.arrivals import lookback_of
 from headrace.worker.task.bundles import blaming
 from headrace.worker.task.descriptors import Descriptors
 from headrace.worker.task.memory import GroupingSpec, Memory, Need, SideSpec, SideView
@@ -178,6 +179,6 @@ def _grouper(
     )
 
 
-def _compact(combine_fn: Any) -> Compact:
+def _compact(combine_fn: CombineFn) -> Compact:
     merge, create = combine_fn.merge_accumulators, combine_fn.create_accumulator
     return lambda found: [merge(found) if found else create()]

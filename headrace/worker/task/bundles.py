@@ -21,6 +21,7 @@ from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.chains import augment
 from headrace.worker.batched.operations import Finalisers, ShardWrite, Shared, quick_sampling
 from headrace.worker.batched.route import Route
+from headrace.worker.beam_types import Operation, Proto, Value
 from headrace.worker.exchange.writers import Writer
 from headrace.worker.task.memory import Cells, Timers
 
@@ -61,7 +62,7 @@ class Bundles:
     def __init__(
         self,
         stage: Stage,
-        components: Any,
+        components: Proto,
         cells: Cells,
         timers: Timers,
         make_writer: MakeWriter,
@@ -76,7 +77,7 @@ class Bundles:
             self._processor = bundle_processor.BundleProcessor(
                 frozenset(), descriptor, cells, None
             )
-        self.ops: dict[str, Any] = self._processor.ops
+        self.ops: dict[str, Operation] = self._processor.ops
         self.transforms = self._processor.process_bundle_descriptor.transforms
         self._sampler = self._processor.state_sampler
         self._context: Any = None
@@ -84,7 +85,7 @@ class Bundles:
         self._in_bundle = 0
         self._bundles = 0
         self._leave = leave
-        self._kept_infos: list[Any] = []
+        self._kept_infos: list[Value] = []
         self._finalisers: list[Callable[[], None]] = []
         factory = bundle_processor.BeamTransformFactory(
             frozenset(), descriptor, None, None, self._sampler, cells, None
@@ -100,7 +101,7 @@ class Bundles:
         self.stateful: list[str] = []  # the transforms that have state
         self._bind_timers(descriptor, factory, timers)
 
-    def _bind_timers(self, descriptor: Any, factory: Any, timers: Timers) -> None:
+    def _bind_timers(self, descriptor: Proto, factory: Any, timers: Timers) -> None:
         for transform_id, proto in descriptor.transforms.items():
             if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
                 continue
@@ -143,7 +144,7 @@ class Bundles:
         if self._bundles:
             self._processor.reset()
 
-    def run(self, transform_id: str, values: list[Any], meta: Meta) -> None:
+    def run(self, transform_id: str, values: list[Value], meta: Meta) -> None:
         """Process a batch."""
         with self.active():
             self.begin()
@@ -186,7 +187,7 @@ class Bundles:
             self._kept_infos += op.user_monitoring_infos(transform_id).values()
             op.reset()
 
-    def application(self, transform_id: str, residual: Any) -> Any:
+    def application(self, transform_id: str, residual: Proto) -> Any:
         """Give a residual in the form in which it can be kept."""
         return self._processor.delayed_bundle_application(self.ops[transform_id], residual)
 

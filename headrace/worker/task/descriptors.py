@@ -13,6 +13,7 @@ from apache_beam.transforms import core
 
 from headrace.plan.supersteps import Channel, SideInput, Stage
 from headrace.worker.batched.combining import builtin_of, owns_resources
+from headrace.worker.beam_types import CombineFn, Proto
 from headrace.worker.grouping.slices import Combination
 from headrace.worker.grouping.value_bytes import ValueBytes
 
@@ -53,15 +54,15 @@ class Descriptors:
 
     # -- inputs of a ParDo
 
-    def main_windowing(self, proto: Any) -> Any:
+    def main_windowing(self, proto: Proto) -> Any:
         """Give the windowing of a ParDo's main input."""
         return self._windowing_of(self._main(proto).windowing_strategy_id)
 
-    def main_coder(self, proto: Any) -> Any:
+    def main_coder(self, proto: Proto) -> Any:
         """Give the coder of a ParDo's main input."""
         return self._context.coders.get_by_id(self._main(proto).coder_id)
 
-    def _main(self, proto: Any) -> Any:
+    def _main(self, proto: Proto) -> Any:
         payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
         (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
         return self.components.pcollections[main]
@@ -94,7 +95,7 @@ class Descriptors:
         combine_fn = core.CombineFn.from_runner_api(payload.combine_fn, self._context)
         return None if owns_resources(combine_fn) else combine_fn  # else nobody has set it up here
 
-    def combination(self, channel: int, combine_fn: Any | None) -> Combination:
+    def combination(self, channel: int, combine_fn: CombineFn | None) -> Combination:
         """Give how the values of slices become those of windows."""
         if combine_fn is None:
             return Combination()

@@ -12,6 +12,7 @@ import json
 import traceback
 from typing import Any
 
+from headrace.worker.beam_types import Value
 from headrace.worker.task.blame import blame
 
 MARK = "headrace-failure:"
@@ -51,7 +52,7 @@ def _text(failure: BaseException) -> str:
         return repr(failure.args)
 
 
-def _plain(args: tuple[Any, ...]) -> list[Any] | None:
+def _plain(args: tuple[Any, ...]) -> list[Value] | None:
     """The arguments if all are plain and short, else None."""
     for arg in args:
         if type(arg) not in (str, int, float, bool, type(None)):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from headrace.worker.beam_types import WindowedCoder
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.grouping.bounded import BoundedGrouper
 from headrace.worker.grouping.choose_bounded import make_grouper
@@ -45,7 +45,7 @@ class InMemory:
         )
 
     def pending(
-        self, stage: int, needs: Sequence[Need], windowed_coder: Any, keyed: bool
+        self, stage: int, needs: Sequence[Need], windowed_coder: WindowedCoder, keyed: bool
     ) -> None:
         """Nobody waits: side inputs come before the data, and are whole then."""
 

@@ -13,6 +13,15 @@ from typing import Any, NamedTuple, Protocol
 from headrace.plan.slices import Slices
 from headrace.state.chain import Chain
 from headrace.worker.batched.batches import Meta
+from headrace.worker.beam_types import (
+    Coder,
+    CoderImpl,
+    Proto,
+    Value,
+    Window,
+    WindowedCoder,
+    Windowing,
+)
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.slices import Combination
 from headrace.worker.protocol import Epoch
@@ -26,13 +35,13 @@ Opened = Sequence[tuple[int, bytes]]
 class Cells(Protocol):
     """User state: Beam's state handler, and what the watermark does to it."""
 
-    def blocking_get(self, state_key: Any, coder: Any) -> Iterable[Any]:
+    def blocking_get(self, state_key: Proto, coder: CoderImpl) -> Iterable[Value]:
         """Read a cell or a view of a side input."""
 
-    def extend(self, state_key: Any, coder: Any, elements: Iterable[Any]) -> object:
+    def extend(self, state_key: Proto, coder: CoderImpl, elements: Iterable[Value]) -> object:
         """Append to a cell."""
 
-    def clear(self, state_key: Any) -> object:
+    def clear(self, state_key: Proto) -> object:
         """Empty a cell, or a range of an ordered list."""
 
     def process_instruction_id(
@@ -44,7 +53,7 @@ class Cells(Protocol):
         """End of use."""
 
     def register(
-        self, transform_id: str, stage: int, key_coder: Any, window_coder: Any,
+        self, transform_id: str, stage: int, key_coder: Coder, window_coder: Coder,
         allowed_lateness: int,
     ) -> None:
         """Say what a stateful ParDo's state keys are made of; lateness in microseconds."""
@@ -83,7 +92,7 @@ class Residuals(Protocol):
     """What splittable DoFns of one stage have left for later."""
 
     def add(
-        self, transform_id: str, application: Any, now: int, *, at_once: bool = False
+        self, transform_id: str, application: Proto, now: int, *, at_once: bool = False
     ) -> None:
         """Take what Beam calls a delayed bundle application; `at_once`: without its delay."""
 
@@ -116,12 +125,12 @@ class SideView(Protocol):
 class Pending(Protocol):
     """The elements of one stage that wait for side inputs."""
 
-    def admit(self, values: list[Any], meta: Meta) -> tuple[list[Any], Meta] | None:
+    def admit(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta] | None:
         """Give what of a batch may be processed now; keep the rest."""
 
     def release(
         self, opened: Opened, watermarks: Sequence[int]
-    ) -> Iterator[tuple[list[Any], Meta]]:
+    ) -> Iterator[tuple[list[Value], Meta]]:
         """Give what need not wait any longer."""
 
     def waits(self, window: bytes) -> bool:
@@ -139,16 +148,16 @@ class Need(NamedTuple):
 
     number: int  # its place among the side inputs of the stage
     channel: int
-    mapping: Callable[[Any], Any]  # main window -> side window
-    window_coder: Any  # of the side windows
+    mapping: Callable[[Window], Window]  # main window -> side window
+    window_coder: Coder  # of the side windows
 
 
 class GroupingSpec(NamedTuple):
     """One GroupByKey, as a grouper must know it."""
 
     stage: int  # its number in the plan
-    windowed_coder: Any  # of the (key, value) pairs that arrive
-    windowing: Any  # Beam's windowing strategy
+    windowed_coder: WindowedCoder  # of the (key, value) pairs that arrive
+    windowing: Windowing  # Beam's windowing strategy
     memory_bytes: int  # what values may take before they go to disk or are packed
     compact: Compact | None  # given where values are accumulators
     slices: Slices | None  # keep one partial per slice, not one per window
@@ -159,8 +168,8 @@ class SideSpec(NamedTuple):
     """One broadcast channel, as its view must know it."""
 
     channel: int
-    windowed_coder: Any
-    windowing: Any
+    windowed_coder: WindowedCoder
+    windowing: Windowing
     multimap: bool  # some reader asks by key
     lookback: int | None  # how long to keep windows; None: for ever
 
@@ -195,7 +204,7 @@ class Memory(Protocol):
         """Make what groups for a stage."""
 
     def pending(
-        self, stage: int, needs: Sequence[Need], windowed_coder: Any, keyed: bool
+        self, stage: int, needs: Sequence[Need], windowed_coder: WindowedCoder, keyed: bool
     ) -> Pending | None:
         """Make what lets elements of a stage wait; None: all of the side inputs comes first."""
 

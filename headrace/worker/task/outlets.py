@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
 from headrace.plan.supersteps import ChannelKind
 from headrace.worker.batched.batches import Meta
+from headrace.worker.beam_types import Value
 from headrace.worker.exchange.column_writer import ColumnWriter
 from headrace.worker.exchange.file_writer import FileWriter
 from headrace.worker.exchange.group_writer import GroupWriter
@@ -25,7 +25,7 @@ from headrace.worker.task.descriptors import Descriptors
 
 Send = Callable[[SuperTuple], None]
 #: Takes a batch into the stage that reads a local channel.
-Push = Callable[[list[Any], Meta], None]
+Push = Callable[[list[Value], Meta], None]
 
 
 class Outlets:

@@ -23,6 +23,7 @@ from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.sources import Frame, Impulse
 from headrace.plan.supersteps import ChannelKind
 from headrace.worker.batched.batches import BATCH_VALUES, batch_of
+from headrace.worker.beam_types import Value
 from headrace.worker.exchange.row_reader import RowReader
 from headrace.worker.exchange.super_tuples import (
     REPORT_CHANNEL,
@@ -92,7 +93,7 @@ class ShardRun:
     # -- one epoch
 
     def run_epoch(
-        self, epoch: Epoch, send: Send, rows: Iterable[SuperTuple], frame: Iterable[Any] | None
+        self, epoch: Epoch, send: Send, rows: Iterable[SuperTuple], frame: Iterable[Value] | None
     ) -> None:
         """Run one epoch, to its report; `frame` are Arrow batches of a DataFrame, if one feeds."""
         with Findings(self._task.settings.log_level, self._task.settings.ear) as findings:
@@ -147,7 +148,7 @@ class ShardRun:
 
     # -- input
 
-    def _take_frame(self, batches: Iterable[Any], epoch: Epoch, built: Built) -> None:
+    def _take_frame(self, batches: Iterable[Value], epoch: Epoch, built: Built) -> None:
         source = self._task.source
         assert source is not None
         run, transform_id = built.readers[source]
@@ -353,7 +354,7 @@ class ShardRun:
                 _LOG.warning("teardown failed in stage %s", stage.stage.name, exc_info=True)
 
 
-def _scripted(value: Any, micros: int) -> Any:
+def _scripted(value: Value, micros: int) -> Any:
     """Give an element of a test stream its time, and the windows it may bring along."""
     if isinstance(value, WindowedValueHolder):
         return value.windowed_value

@@ -21,6 +21,7 @@ from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.supersteps import Stage
 from headrace.worker.batched.batches import BATCH_VALUES, Meta, batch_of, in_millis, pick
 from headrace.worker.batched.chains import pick_one
+from headrace.worker.beam_types import Element, Proto, Value
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import Epoch
 from headrace.worker.task.bundles import Bundles, MakeWriter, call_finalisers
@@ -48,7 +49,7 @@ class StageRun:
         self,
         stage: Stage,
         number: int,
-        components: Any,
+        components: Proto,
         memory: Memory,
         make_writer: MakeWriter,
         max_bundle_elements: int,
@@ -100,7 +101,7 @@ class StageRun:
 
     # -- elements
 
-    def push(self, transform_id: str, values: list[Any], meta: Meta) -> None:
+    def push(self, transform_id: str, values: list[Value], meta: Meta) -> None:
         """Process a batch: what is not too late, and what has its side inputs."""
         if self.late is not None:
             in_time = self.late.in_time(values, meta)
@@ -114,7 +115,7 @@ class StageRun:
             values, meta = admitted
         self._run(transform_id, values, meta)
 
-    def push_groups(self, transform_id: str, groups: list[Any], meta: Meta) -> None:
+    def push_groups(self, transform_id: str, groups: list[Value], meta: Meta) -> None:
         """Push what a grouping made.
 
         Beam's runners hand groups over encoded, with whole milliseconds; so the end of a window is
@@ -127,7 +128,7 @@ class StageRun:
         stream = create_InputStream(payload)
         room = min(BATCH_VALUES, self.bundles.limit or BATCH_VALUES)
         while stream.size() > 0:
-            found: list[Any] = []
+            found: list[Value] = []
             while stream.size() > 0 and len(found) < room:
                 found.append(decode(stream, True))
             self.push(transform_id, *batch_of(found))
@@ -140,7 +141,7 @@ class StageRun:
         for values, meta in self.pending.release(opened, watermarks):
             self._run(port, values, meta)
 
-    def _run(self, transform_id: str, values: list[Any], meta: Meta) -> None:
+    def _run(self, transform_id: str, values: list[Value], meta: Meta) -> None:
         if self.trace is not None:
             if len(values) > 1:
                 for i, value in enumerate(values):
@@ -210,7 +211,7 @@ class StageRun:
 
     # -- splittable DoFns
 
-    def _split_off(self, transform_id: str, residual: Any) -> None:
+    def _split_off(self, transform_id: str, residual: Proto) -> None:
         assert self._residuals is not None
         application = self.bundles.application(transform_id, residual)
         self._residuals.add(transform_id, application, self._clock(), at_once=self._drain)
@@ -252,7 +253,7 @@ class StageRun:
         time.sleep(max(0, due - self._clock()) / 1e6)
         return True
 
-    def _truncated(self, transform_id: str, element: Any) -> Any | None:
+    def _truncated(self, transform_id: str, element: Element) -> Any | None:
         """Ask the DoFn what of a residual is still to be done when the pipeline is to end."""
         provider = self._providers.get(transform_id)
         if provider is None:

@@ -10,7 +10,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from headrace.errors import StateError
 from headrace.plan.clocks import MIN_TIME as BEGINNING
@@ -19,6 +19,7 @@ from headrace.state.crash_points import Point, crash_point
 from headrace.state.layout import PLACES
 from headrace.state.lmdb_store import open_unit
 from headrace.state.unit import Unit
+from headrace.worker.beam_types import WindowedCoder
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.grouping.choose import make_stream_grouper
 from headrace.worker.grouping.grouper import StreamGrouper
@@ -81,7 +82,7 @@ class Stored:
         return made
 
     def pending(
-        self, stage: int, needs: Sequence[Need], windowed_coder: Any, keyed: bool
+        self, stage: int, needs: Sequence[Need], windowed_coder: WindowedCoder, keyed: bool
     ) -> PendingGraph:
         """Make what lets elements of a stage wait."""
         sides = [

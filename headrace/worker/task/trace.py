@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 from apache_beam.utils.timestamp import Timestamp
+
+from headrace.worker.beam_types import Value
 
 #: A mark is written over the one before, so all have this length.
 MARK_BYTES = 1_024
@@ -27,7 +28,7 @@ class Trace:
         self._shard = shard
         self._count = 0
 
-    def element(self, steps: tuple[str, ...], value: Any, micros: int) -> None:
+    def element(self, steps: tuple[str, ...], value: Value, micros: int) -> None:
         """Say that an element is about to be processed: its number, type and time, not its data."""
         self._count += 1
         try:
@@ -55,7 +56,7 @@ class Trace:
         self._path.unlink(missing_ok=True)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: Value) -> str:
     """Name the type of an element; of a pair, those of its parts; of a row, its columns."""
     kind = type(value)
     if kind is tuple:

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from operator import itemgetter
 from struct import Struct
-from typing import Any
 
 from headrace.plan.lateness import over_from
 from headrace.state.layout import PLACES, Kind, head, part
 from headrace.state.store import Store, odd_rows
+from headrace.worker.beam_types import Coder, CoderImpl, Value
 from headrace.worker.exchange.keys import ShardOf
 
 #: A cell up to this size is one row, and so is written again whole when something is appended.
@@ -40,7 +40,7 @@ class Owners:
     owner stand side by side in every kind.
     """
 
-    def __init__(self, transform_id: str, key_coder: Any) -> None:
+    def __init__(self, transform_id: str, key_coder: Coder) -> None:
         self.step = blake2b(transform_id.encode(), digest_size=8).digest()
         self._place = ShardOf(key_coder, PLACES).any
         self._decode = key_coder.get_impl().decode_nested
@@ -68,13 +68,13 @@ class Step:
     """One stateful ParDo."""
 
     def __init__(
-        self, transform_id: str, stage: int, key_coder: Any, window_coder: Any, lateness: int
+        self, transform_id: str, stage: int, key_coder: Coder, window_coder: Coder, lateness: int
     ) -> None:
         self.stage = stage
         self.owners = Owners(transform_id, key_coder)
         self.cells = head(Kind.CELL, stage)
         self.expiries = head(Kind.EXPIRY, stage)
-        self._decode_window = window_coder.decode
+        self._decode_window = window_coder.get_impl().decode
         self._lateness = lateness
         self._ends: dict[bytes, int] = {}
         self._states: dict[str, bytes] = {}
@@ -225,7 +225,7 @@ class OrderedLog:
         self._operations = 0
         self._blind_cuts = False
 
-    def add(self, coder: Any, elements: Iterable[Any]) -> None:
+    def add(self, coder: CoderImpl, elements: Iterable[Value]) -> None:
         """Add entries; of equal sort keys the one added first stays first."""
         entries = [(element[0], coder.encode_nested(element)) for element in elements]
         if not entries:

@@ -14,6 +14,7 @@ from typing import Any
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 
 from headrace.errors import HeadraceError
+from headrace.worker.beam_types import Coder, CoderImpl, Key, Proto, Value
 from headrace.worker.sideinputs.side_inputs import SideInputs
 
 
@@ -36,7 +37,7 @@ class MemoryCells:
         self._ordered: dict[tuple[str, str, bytes, bytes], list[tuple[int, int, bytes]]] = {}
         self._order = 0
 
-    def blocking_get(self, state_key: Any, coder: Any) -> Iterable[Any]:
+    def blocking_get(self, state_key: Proto, coder: CoderImpl) -> Iterable[Value]:
         """Read a cell or a view of a side input."""
         match state_key.WhichOneof("type"):
             case "bag_user_state":
@@ -47,7 +48,7 @@ class MemoryCells:
             case _:
                 return self._side_inputs.read(state_key)
 
-    def extend(self, state_key: Any, coder: Any, elements: Iterable[Any]) -> _Done:
+    def extend(self, state_key: Proto, coder: CoderImpl, elements: Iterable[Value]) -> _Done:
         """Append to a cell."""
         match state_key.WhichOneof("type"):
             case "bag_user_state":
@@ -65,7 +66,7 @@ class MemoryCells:
                 raise HeadraceError(msg)
         return DONE
 
-    def clear(self, state_key: Any) -> _Done:
+    def clear(self, state_key: Proto) -> _Done:
         """Empty a cell, or a range of an ordered list."""
         match state_key.WhichOneof("type"):
             case "bag_user_state":
@@ -80,7 +81,7 @@ class MemoryCells:
         return DONE
 
     def register(
-        self, transform_id: str, stage: int, key_coder: Any, window_coder: Any,
+        self, transform_id: str, stage: int, key_coder: Coder, window_coder: Coder,
         allowed_lateness: int,
     ) -> None:
         """Nothing need be known: cells are found by Beam's own keys."""
@@ -92,7 +93,7 @@ class MemoryCells:
         """Nothing expires before the end of time, and everything ends there."""
         return 0
 
-    def _read_range(self, cell: Any, coder: Any) -> Iterator[Any]:
+    def _read_range(self, cell: Any, coder: CoderImpl) -> Iterator[Value]:
         rows = self._ordered.get(_cell(cell), [])
         chosen = rows[_position(rows, cell.range.start) : _position(rows, cell.range.end)]
         return (coder.decode_nested(data) for _, _, data in chosen)
@@ -106,7 +107,7 @@ class MemoryCells:
         """End of use; nothing is held outside this object."""
 
 
-def _cell(key: Any) -> tuple[str, str, bytes, bytes]:
+def _cell(key: Key) -> tuple[str, str, bytes, bytes]:
     return key.transform_id, key.user_state_id, key.window, key.key
 
 
@@ -114,7 +115,7 @@ def _position(rows: list[tuple[int, int, bytes]], sort_key: int) -> int:
     return bisect_left(rows, (sort_key,))
 
 
-def _decode(chunks: list[bytes], coder: Any) -> Iterator[Any]:
+def _decode(chunks: list[bytes], coder: CoderImpl) -> Iterator[Value]:
     for chunk in chunks:
         stream = create_InputStream(chunk)
         while stream.size() > 0:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
+from headrace.worker.beam_types import Proto
 from headrace.worker.userstate.residuals import Residual, residual_of
 
 
@@ -16,7 +15,7 @@ class MemoryResiduals:
         self._held: list[Residual] = []
 
     def add(
-        self, transform_id: str, application: Any, now: int, *, at_once: bool = False
+        self, transform_id: str, application: Proto, now: int, *, at_once: bool = False
     ) -> None:
         """Take what Beam calls a delayed bundle application; `at_once`: without its delay."""
         self._held.append(residual_of(transform_id, application, now, at_once=at_once))

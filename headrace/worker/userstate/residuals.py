@@ -8,7 +8,7 @@ holds the watermark. So an epoch costs what is due, not what waits.
 from __future__ import annotations
 
 import marshal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
@@ -25,6 +25,7 @@ from headrace.state.layout import (
     until,
 )
 from headrace.state.store import Store
+from headrace.worker.beam_types import Proto
 
 #: What an index row says beside its name: nothing.
 _HERE = b"\x00"
@@ -39,7 +40,7 @@ class Residual(NamedTuple):
     element: bytes
 
 
-def residual_of(transform_id: str, application: Any, now: int, *, at_once: bool) -> Residual:
+def residual_of(transform_id: str, application: Proto, now: int, *, at_once: bool) -> Residual:
     """Read what Beam calls a delayed bundle application; `at_once`: without its delay."""
     delay = 0 if at_once else application.requested_time_delay.ToMicroseconds()
     marks = [mark.ToMicroseconds() for mark in application.application.output_watermarks.values()]
@@ -63,7 +64,7 @@ class Residuals:
             self._index()  # a checkpoint of format 2 or before
 
     def add(
-        self, transform_id: str, application: Any, now: int, *, at_once: bool = False
+        self, transform_id: str, application: Proto, now: int, *, at_once: bool = False
     ) -> None:
         """Take what Beam calls a delayed bundle application; `at_once`: without its delay."""
         self._fresh.append(residual_of(transform_id, application, now, at_once=at_once))

@@ -17,6 +17,7 @@ from apache_beam.transforms.window import GlobalWindow
 from headrace.errors import HeadraceError
 from headrace.state.layout import Kind, head, stamp, under, until
 from headrace.state.store import Store
+from headrace.worker.beam_types import Coder, CoderImpl, Proto, Value
 from headrace.worker.sideinputs.side_inputs import SideInputs
 from headrace.worker.userstate.cell_rows import Log, OrderedLog, Step
 from headrace.worker.userstate.cells import DONE
@@ -45,8 +46,8 @@ class StoredCells:
         self,
         transform_id: str,
         stage: int,
-        key_coder: Any,
-        window_coder: Any,
+        key_coder: Coder,
+        window_coder: Coder,
         allowed_lateness: int,
     ) -> None:
         """Say what a stateful ParDo's state keys are made of; lateness in microseconds."""
@@ -100,7 +101,7 @@ class StoredCells:
             if store.get(row) is None:
                 store.put(row, log.window)
 
-    def blocking_get(self, state_key: Any, coder: Any) -> Iterable[Any]:
+    def blocking_get(self, state_key: Proto, coder: CoderImpl) -> Iterable[Value]:
         """Read a cell or a view of a side input."""
         name = state_key.SerializeToString()
         bag = self._bags.get(name)
@@ -127,7 +128,7 @@ class StoredCells:
             found.append(coder.decode_from_stream(stream, True))
         return found
 
-    def extend(self, state_key: Any, coder: Any, elements: Iterable[Any]) -> Any:
+    def extend(self, state_key: Proto, coder: CoderImpl, elements: Iterable[Value]) -> Any:
         """Append to a cell."""
         name = state_key.SerializeToString()
         bag = self._bags.get(name)
@@ -149,7 +150,7 @@ class StoredCells:
             bag.added.append(encoded)
         return DONE
 
-    def clear(self, state_key: Any) -> Any:
+    def clear(self, state_key: Proto) -> Any:
         """Empty a cell, or a range of an ordered list."""
         name = state_key.SerializeToString()
         bag = self._bags.get(name)
@@ -260,7 +261,7 @@ class StoredCells:
         """End of use; nothing is held outside this object."""
 
 
-def _decode(pieces: list[bytes], coder: Any) -> Iterator[Any]:
+def _decode(pieces: list[bytes], coder: CoderImpl) -> Iterator[Value]:
     decode = coder.decode_from_stream
     for piece in pieces:
         stream = create_InputStream(piece)

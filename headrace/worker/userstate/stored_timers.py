@@ -21,6 +21,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.errors import HeadraceError
 from headrace.state.layout import Kind, head, moment, part, stamp, time_of, under, until
 from headrace.state.store import Store, odd_rows
+from headrace.worker.beam_types import Timer, Value
 from headrace.worker.userstate.cell_rows import Owners
 from headrace.worker.userstate.timers import DueTimer, TimerSink
 
@@ -42,13 +43,13 @@ class _Family:
         key_coder, window_coder = timer_coder._get_component_coders()  # noqa: SLF001 (no other way)
         self.owners = Owners(transform_id, key_coder)
         self.part = part(family.encode())
-        self.encode_key: Callable[[Any], bytes] = key_coder.get_impl().encode_nested
-        self.encode_window: Callable[[Any], bytes] = window_coder.get_impl().encode
+        self.encode_key: Callable[[Value], bytes] = key_coder.get_impl().encode_nested
+        self.encode_window: Callable[[Value], bytes] = window_coder.get_impl().encode
         impl = timer_coder.get_impl()
-        self.encode: Callable[[Any], bytes] = impl.encode
-        self.decode: Callable[[bytes], Any] = impl.decode
+        self.encode: Callable[[Value], bytes] = impl.encode
+        self.decode: Callable[[bytes], Value] = impl.decode
 
-    def due(self, timer: Any) -> DueTimer:
+    def due(self, timer: Timer) -> DueTimer:
         return DueTimer(self.transform_id, self.family, timer)
 
 
@@ -58,7 +59,7 @@ class _Set(NamedTuple):
     fire: int
     hold: int
     family: _Family
-    timer: Any
+    timer: Timer
 
 
 class _Line:
@@ -155,7 +156,7 @@ class StoredTimers:
         owner_of, encode_key, encode_window = made.owners.name, made.encode_key, made.encode_window
         live, is_event = self._live, line is self._event
 
-        def put(timer: Any) -> None:
+        def put(timer: Timer) -> None:
             tag = timer.dynamic_timer_tag
             name = owner_of(encode_key(timer.user_key), encode_window(timer.windows[0])) + (
                 made.part + part(tag.encode()) if tag else untagged
@@ -294,7 +295,7 @@ class StoredTimers:
         self._store = None
 
 
-def _at(timer: Any, fire: int, hold: int) -> Any:
+def _at(timer: Timer, fire: int, hold: int) -> Any:
     """Give the timer with exact times: Beam's coder keeps milliseconds only."""
     return timer._replace(
         fire_timestamp=Timestamp(micros=fire), hold_timestamp=Timestamp(micros=hold)

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
+from headrace.worker.beam_types import Timer
+
 #: A timer that was set: its time, its number, its name.
 _Entry = tuple[int, int, tuple[Any, ...]]
 
@@ -24,7 +26,7 @@ class DueTimer(NamedTuple):
 
     transform_id: str
     family: str
-    timer: Any
+    timer: Timer
 
 
 class MemoryTimers:
@@ -47,7 +49,7 @@ class MemoryTimers:
         heap = self._event if domain == _EVENT_TIME else self._clock
         encode_key = timer_coder._get_component_coders()[0].get_impl().encode  # noqa: SLF001
 
-        def put(timer: Any) -> None:
+        def put(timer: Timer) -> None:
             name = (
                 transform_id, family, encode_key(timer.user_key), timer.dynamic_timer_tag,
                 timer.windows[0],
@@ -93,7 +95,7 @@ class TimerSink:
     def __init__(self, put: Callable[[Any], None]) -> None:
         self._put = put
 
-    def encode_to_stream(self, timer: Any, stream: Any, nested: bool) -> None:  # noqa: ARG002
+    def encode_to_stream(self, timer: Timer, stream: Any, nested: bool) -> None:  # noqa: ARG002
         """Take the timer as the object it is."""
         self._put(timer)
 

@@ -177,3 +177,9 @@ def order(c: Any, total: int) -> list[tuple[int, int]]:
     starts = [c.first_event_id + sum(sizes[:i]) for i in range(n)]
     rounds = [[(starts[i], k) for i in range(n) if k < sizes[i]] for k in range(max(sizes))]
     return [each for one in rounds for each in one]
+
+
+def size_in_bytes(record: tuple[Any, ...]) -> int:
+    """Give the size by which Beam's monitors count a record; that of an event is one more."""
+    fixed = {"Bid": 33, "Person": 22, "Auction": 59}[type(record).__name__]
+    return fixed + sum(len(value) for value in record if isinstance(value, str))

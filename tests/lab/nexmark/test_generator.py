@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from headrace.errors import OptionError
 from headrace.lab.workloads.nexmark import generator
-from headrace.lab.workloads.nexmark.model import KINDS, encode, java_hash, size_in_bytes, to_json
+from headrace.lab.workloads.nexmark.model import KINDS, encode, java_hash, to_json
 from headrace.lab.workloads.nexmark.settings import NexmarkSettings
 from tests.lab.nexmark import plain
+from tests.lab.nexmark.plain import size_in_bytes
 
 DATA = Path(__file__).parents[1] / "data"
 ALT = {

@@ -18,7 +18,6 @@ from headrace.lab.workloads.nexmark.model import (
     encode,
     from_json,
     java_hash,
-    size_in_bytes,
     string_hash,
     to_json,
 )
@@ -94,11 +93,6 @@ def test_what_is_no_record_is_refused_with_the_reason(line: str, fault: str) -> 
 def test_quotes_backslashes_and_control_characters_are_escaped() -> None:
     assert to_json(BID._replace(extra='\\"\n')).endswith(r'"extra":"\\\"\n"}')
 
-
-def test_sizes_are_a_fixed_part_and_the_lengths_of_the_texts() -> None:
-    assert size_in_bytes(BID) == 33 + 3
-    assert size_in_bytes(Person(1, "ab", "c", "d", "e", "f", 0, "ghi")) == 22 + 9
-    assert size_in_bytes(Auction(1, "ab", "c", 1, 1, 0, 0, 1, 10, "def")) == 59 + 6
 
 
 @given(st.text(max_size=30) | st.just("x" * 3_000))

@@ -134,19 +134,7 @@ def _fault(kind: type[Any], fields: dict[str, Any]) -> str:
     return f"{what} has no field {unknown}; it has {', '.join(names)}"
 
 
-# --- size and hash
-
-
-def size_in_bytes(record: Record) -> int:
-    """Give the size by which Beam's monitors count a record; that of an event is one more.
-
-    >>> size_in_bytes(Bid(1000, 1001, 250, 1436918400000, "abc"))
-    36
-    """
-    if type(record) is Bid:
-        return 33 + len(record.extra)
-    fixed = 22 if type(record) is Person else 59
-    return fixed + sum([len(value) for value in record if type(value) is str])
+# --- hash
 
 
 _MASK = 2**32 - 1

@@ -18,18 +18,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from headrace.errors import OptionError
-
-
-class StoredWindow(NamedTuple):
-    """One count as it stands in Redis."""
-
-    campaign: str
-    window_start_ms: int
-    seen_count: int
-    time_updated_ms: int
 
 
 def connect(address: str) -> Any:
@@ -96,32 +87,3 @@ def store_counts(client: Any, rows: Iterable[tuple[str, int, int]], now_ms: int)
                 writing.lpush(list_id, start)
             writing.hset(window_id, mapping={"seen_count": count, "time_updated": now_ms})
         writing.execute()
-
-
-def read_counts(client: Any) -> list[StoredWindow]:
-    """Read every count that is stored, sorted by campaign and window."""
-    stored = []
-    for campaign in sorted(client.smembers("campaigns")):
-        list_id = client.hget(campaign, "windows")
-        starts = sorted(map(int, client.lrange(list_id, 0, -1))) if list_id else []
-        for start in starts:
-            window = client.hgetall(client.hget(campaign, str(start)))
-            stored.append(
-                StoredWindow(
-                    campaign, start, int(window["seen_count"]), int(window["time_updated"])
-                )
-            )
-    return stored
-
-
-def window_latencies(client: Any, window_size_sec: int) -> list[int]:
-    """Give the latency of every stored window as Yahoo defines it, in milliseconds.
-
-    That is the time of its last update minus the end of the window. It is of use only when event
-    times are those of the clock: set `base_ms` to the start of the run and pace it.
-    """
-    size_ms = window_size_sec * 1_000
-    return [
-        window.time_updated_ms - (window.window_start_ms + size_ms)
-        for window in read_counts(client)
-    ]

@@ -1,4 +1,4 @@
-"""What the commands of this folder share: numbers, quiet logs, the choice of workloads."""
+"""What the measuring commands share: numbers, quiet logs, the choice of workloads."""
 
 from __future__ import annotations
 
