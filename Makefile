@@ -94,7 +94,7 @@ chaos: setup ## 150 faults at streaming runs, about 20 minutes; see docs/chaos.m
 	$(BIN)/python -m chaos campaign --faults 150
 
 simulate: $(STAMP) ## 100,000 faults by schedule, without Spark; a failure is shrunk and shown
-	$(BIN)/python -m chaos.simulation --faults 100000 --save results/simulation.json
+	$(BIN)/python -m chaos.simulation --faults 100000 --processes 2 --save results/simulation.json
 
 chaos-night: setup ## 1,000 faults; goes on where it was cut off; see docs/chaos.md
 	$(BIN)/python -m chaos campaign --faults 1000 --keep-going results/chaos-campaign.jsonl \

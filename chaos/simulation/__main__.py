@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from chaos.simulation.schedule import Planned, Schedule
-from chaos.simulation.simulate import Tally, judged, simulate
+from chaos.simulation.simulate import Tally, judged, simulate_in
 from measuring.commands import today
 
 
@@ -25,6 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos.simulation", description=__doc__)
     parser.add_argument("--faults", type=int, default=10_000, help="how many; default: 10000")
     parser.add_argument("--seed", type=int, default=1, help="of the first schedule; default: 1")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="side by side, each with its own seeds; default: 1"
+    )
     parser.add_argument("--save", type=Path, help="where to write the result, as JSON")
     parser.add_argument("--schedule", help="run this one, as a failure shows it, and no other")
     asked = parser.parse_args(arguments)
@@ -33,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(found.problem or "right")
         return int(bool(found.problem))
     start = time.monotonic()
-    tally = simulate(asked.faults, asked.seed, _tell)
+    tally = simulate_in(asked.processes, asked.faults, asked.seed, _tell)
     seconds = time.monotonic() - start
     print(shown(tally, seconds))
     if asked.save:
-        result = record(tally, asked.seed, seconds)
+        result = record(tally, asked.seed, asked.processes, seconds)
         asked.save.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return int(bool(tally.failures))
 
@@ -51,7 +54,7 @@ def from_json(text: str) -> Schedule:
     )
 
 
-def record(tally: Tally, seed: int, seconds: float) -> dict[str, object]:
+def record(tally: Tally, seed: int, processes: int, seconds: float) -> dict[str, object]:
     """Give a result file."""
     gaps: dict[str, dict[str, int]] = {}
     for (gap, fault), count in sorted(tally.happened.items()):
@@ -59,6 +62,7 @@ def record(tally: Tally, seed: int, seconds: float) -> dict[str, object]:
     return {
         "date": str(today()),
         "seed": seed,
+        "processes": processes,
         "schedules": tally.schedules,
         "faults": tally.faults,
         "drivers": tally.drivers,

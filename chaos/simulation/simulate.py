@@ -7,8 +7,10 @@ the oracle. Drivers that slept have gone on to their own ends by then.
 from __future__ import annotations
 
 import logging
+import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from unittest import mock
@@ -21,6 +23,8 @@ from headrace.state import memory_copies
 from headrace.state.crash_points import observed
 from headrace.state.files import Files
 
+#: Between the first seeds of two processes: more than one of them ever needs.
+SEEDS_APART = 100_000_000
 #: Drivers in all, at most: those with faults, and enough that are left alone to finish.
 MOST_DRIVERS = DRIVERS + 6
 
@@ -51,6 +55,15 @@ class Tally:
     def faults(self) -> int:
         """How many faults took effect."""
         return sum(self.happened.values())
+
+    def merge(self, other: Tally) -> None:
+        """Count what another process has counted."""
+        self.schedules += other.schedules
+        self.drivers += other.drivers
+        self.overtaken += other.overtaken
+        self.gaps += other.gaps
+        self.happened += other.happened
+        self.failures += other.failures
 
     def add(self, judged: Judged) -> None:
         """Count one more."""
@@ -145,3 +158,20 @@ def simulate(
         if tally.schedules % 200 == 0:
             told(tally)
     return tally
+
+
+def simulate_in(
+    processes: int, faults: int, seed: int, told: Callable[[Tally], None] = lambda _: None
+) -> Tally:
+    """Let several processes simulate, each with seeds of its own; see `simulate`."""
+    if processes == 1:
+        return simulate(faults, seed, told)
+    share = -(-faults // processes)
+    whole = Tally()
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=fresh) as pool:
+        seeds = [seed + number * SEEDS_APART for number in range(processes)]
+        for done in as_completed(pool.submit(simulate, share, one) for one in seeds):
+            whole.merge(done.result())
+            told(whole)
+    return whole
