@@ -14,7 +14,7 @@ STEP = re.compile(r"^(\d)\. (.*)$", flags=re.MULTILINE)
 
 
 def test_the_commit_has_the_same_numbered_steps_in_code_and_docs() -> None:
-    module = ast.parse((ROOT / "headrace" / "engine" / "stream.py").read_text(encoding="utf-8"))
+    module = ast.parse((ROOT / "headrace" / "engine" / "epoch_run.py").read_text(encoding="utf-8"))
     in_code = STEP.findall(ast.get_docstring(module) or "")
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = page.partition("### The commit\n")[2].partition("\n### ")[0]
