@@ -32,7 +32,7 @@ import pyarrow as pa
 from headrace.state import compaction
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import Unit, open_unit
+from headrace.state.lmdb_store import StatePartition, open_partition
 
 UNIT = "1-0"
 #: Small, so that the file of a copy is not one hole of a gigabyte.
@@ -166,16 +166,16 @@ def _fill(root: Path, seed: int) -> str:
         chain = unit.seal(f"epoch-{epoch}")
         if epoch == EPOCHS // 2:
             shutil.copytree(root / "local", root / "older")
-    other = open_unit(root / "other", files, "1-1", None, map_bytes=MAP_BYTES)
+    other = open_partition(root / "other", files, "1-1", None, map_bytes=MAP_BYTES)
     other.put(b"row-0001", b"of another unit")
-    other = open_unit(root / "other", files, "1-1", other.seal("other"), map_bytes=MAP_BYTES)
+    other = open_partition(root / "other", files, "1-1", other.seal("other"), map_bytes=MAP_BYTES)
     assert chain is not None
     (root / "made").write_bytes(pickle.dumps((json.dumps(chain.to_json()), rows)))
     return ""
 
 
-def _open(local: Path, files: Files, chain: Chain | None, run: str) -> Unit:
-    return open_unit(local, files, UNIT, chain, map_bytes=MAP_BYTES, run=run)
+def _open(local: Path, files: Files, chain: Chain | None, run: str) -> StatePartition:
+    return open_partition(local, files, UNIT, chain, map_bytes=MAP_BYTES, run=run)
 
 
 def opened(bed: Bed, local: Path, number: int) -> str:

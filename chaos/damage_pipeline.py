@@ -230,7 +230,7 @@ class Material:
 
     @property
     def older(self) -> tuple[Path, ...]:
-        """The homes of all moments before the last."""
+        """The preferred_executors of all moments before the last."""
         return tuple(self.moment(number).folder for number in range(self.moments - 1))
 
     def moment(self, number: int) -> Home:

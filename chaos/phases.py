@@ -24,7 +24,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Progress:
     """What a checkpoint says of itself."""
 
     epoch: int  # the last one that counts; -1: none does
@@ -32,15 +32,17 @@ class Standing:
     batches: tuple[int, ...]  # Spark's last batch of each source that counts
 
 
-def standing(checkpoint: Path) -> Standing:
+def standing(checkpoint: Path) -> Progress:
     """Read the newest manifest and the number of the newest driver."""
     manifests = _numbered(checkpoint / "manifests")
     incarnation = max(_numbered(checkpoint / "incarnations"), default=0)
     if not manifests:
-        return Standing(-1, incarnation, ())
+        return Progress(-1, incarnation, ())
     told = json.loads(manifests[max(manifests)].read_bytes().splitlines()[0])
     batches = told["batches"]
-    return Standing(told["epoch"], incarnation, tuple(batches[name] for name in sorted(batches)))
+    return Progress(
+        told["epoch"], incarnation, tuple(batches[name] for name in sorted(batches))
+    )
 
 
 def phase_of(checkpoint: Path, output: Path, *, claimed_before: int, since: float) -> Phase:

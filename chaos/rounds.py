@@ -19,7 +19,7 @@ from pathlib import Path
 from chaos.disks import Disks
 from chaos.faults import ENDING, FULL, PEACE, START_SECONDS, Fault, Kind, Life, crash_text
 from chaos.inside import JUMP, SLOW, Inside, noted
-from chaos.phases import Phase, Standing, phase_of, standing
+from chaos.phases import Phase, Progress, phase_of, standing
 from chaos.processes import POLL_SECONDS, Driver, Home, Part
 from chaos.variants import Variant
 
@@ -75,7 +75,7 @@ class Round:
         self._drawn = random.Random(seed)
         self.outcome = Outcome()
         self._epoch_seconds = 1.0
-        self._before = Standing(-1, 0, ())  # when the driver that runs was started
+        self._before = Progress(-1, 0, ())  # when the driver that runs was started
         self._driver: Driver | None = None
         self._frozen: tuple[Driver, Fault] | None = None
         self._disks: Disks | None = None

@@ -10,7 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 
 from headrace.engine.packaging import Needs
 from headrace.engine.spark_settings import Wish, listed, read_conf
-from headrace.engine.standing import StreamOptions
+from headrace.engine.status import StreamOptions
 
 
 def _positive(text: str) -> int:

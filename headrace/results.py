@@ -22,7 +22,7 @@ from headrace.engine.leftovers import remove_own_folders
 from headrace.engine.listening import ear
 from headrace.engine.metrics import of_steps
 from headrace.engine.signals import ToldToEndError, say_end, told_to_end
-from headrace.engine.standing import Standing, StreamOptions
+from headrace.engine.status import StreamOptions, StreamStatus
 from headrace.engine.stream import Stream
 from headrace.io.frames import Frames
 from headrace.plan.settings import Settings
@@ -283,7 +283,7 @@ class StreamResult(HeadraceResult):
         return rows
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> StreamStatus:
         """How the run stands after its last epoch: watermarks, sizes of state, epoch time."""
         return self._stream.standing
 

@@ -32,8 +32,8 @@ from headrace.engine.packaging import check_files, provide
 from headrace.engine.probe import is_local
 from headrace.engine.replay import tell_steps
 from headrace.engine.session import (
-    Place,
-    find_place,
+    SparkTarget,
+    find_target,
     refuse_connect,
     session,
     shares_disk,
@@ -180,7 +180,7 @@ class SparkRunner(HeadraceRunner):
         needs, main_session = needs_of(options), _main_session(options)
         check_files(needs)
         sweep_folders()
-        place = find_place(self._spark or frames.session(), wish, known.progress)
+        place = find_target(self._spark or frames.session(), wish, known.progress)
         check_sinks(
             frames.sinks, place.session, streaming=streaming, own_disk=shares_disk(place.parent)
         )
@@ -247,14 +247,14 @@ def _name(options: Any) -> str:
     return options.view_as(GoogleCloudOptions).job_name or "pipeline"
 
 
-def _python_path(place: Place) -> tuple[str, ...]:
+def _python_path(place: SparkTarget) -> tuple[str, ...]:
     """Where the driver imports from; workers of a local session can import from there too."""
     if not is_local(place.parent.sparkContext.master):
         return ()
     return tuple(os.path.abspath(folder or os.curdir) for folder in sys.path)
 
 
-def _ear_of(place: Place) -> str:
+def _ear_of(place: SparkTarget) -> str:
     """Where workers tell what they print and log; nowhere, if they are on other machines."""
     found = ear() if is_local(place.parent.sparkContext.master) else None
     return "" if found is None else found.path

@@ -24,7 +24,7 @@ from benchmarks.streaming.bed import Bed, load
 from benchmarks.streaming.figures import Bar, Line, Outcome
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import forget_local, open_unit
+from headrace.state.lmdb_store import forget_local, open_partition
 from headrace.worker.batched.batches import Columns
 from headrace.worker.sideinputs.pending_graph import PendingGraph, Side
 from headrace.worker.sideinputs.views import StoredSide
@@ -103,7 +103,7 @@ class Waiting:
 
     def epoch(self, opened: list[int], first: int, last: int) -> None:
         """Open side windows, then bring elements `first` to `last` - 1."""
-        unit = open_unit(self._local, self._files, "1-0", self._chain)
+        unit = open_partition(self._local, self._files, "1-0", self._chain)
         try:
             self._graph.attach(unit)
             self._channel.attach(unit, _BEGINNING)

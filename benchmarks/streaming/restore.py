@@ -22,7 +22,7 @@ from benchmarks.streaming.data import START_SECONDS, stream, write_file
 from benchmarks.streaming.figures import Bar, Line, Outcome
 from headrace.engine.checkpoint_reading import epochs_of, read_manifest
 from headrace.state.files import Files
-from headrace.state.lmdb_store import forget_local, open_unit
+from headrace.state.lmdb_store import forget_local, open_partition
 
 BAR_SECONDS = 20.0
 FILES = 10
@@ -74,7 +74,7 @@ def restoring(folder: Path) -> tuple[float, int]:
     with TemporaryDirectory(prefix="headrace-bench-") as empty:
         start, rows = time.perf_counter(), 0
         for name, chain in units.items():
-            unit = open_unit(Path(empty), files, name, chain)
+            unit = open_partition(Path(empty), files, name, chain)
             rows += unit.rows_held()
             unit.close()
         seconds = time.perf_counter() - start

@@ -94,7 +94,7 @@ def keep(path: Path, cell: Cell) -> None:
 
 
 def kept(path: Path) -> dict[tuple[str, Condition], Cell]:
-    """Read the cells of a file whose findings were good; of several for one place, the last."""
+    """Read the cells of a file whose logs were good; of several for one place, the last."""
     if not path.exists():
         return {}
     found = {}

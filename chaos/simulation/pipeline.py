@@ -23,7 +23,7 @@ from apache_beam.transforms import environments, trigger, window
 from chaos.simulation.schedule import Schedule
 from chaos.simulation.world import Driver, FaultyFolders, World
 from headrace.compiler.compile import compile_pipeline
-from headrace.engine.standing import StreamOptions
+from headrace.engine.status import StreamOptions
 from headrace.engine.stream import Stream
 from headrace.engine.tasks import EpochTasks
 from headrace.io import ReadFromSpark, WriteToSpark
@@ -33,7 +33,7 @@ from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.chain import Chain
 from headrace.state.crash_points import Point, crash_point
 from headrace.state.kept import KEPT
-from headrace.state.lmdb_store import open_unit
+from headrace.state.lmdb_store import open_partition
 from headrace.testing import LocalSession, ScriptedStream
 from headrace.testing.frames import LocalFrame, table_of
 from headrace.testing.streams import ScriptedFeeds, selected
@@ -226,7 +226,7 @@ class CountingHost:
     ) -> tuple[ShardReport, list[Row]]:
         assert epoch.local is not None and epoch.files is not None
         name = f"{superstep}-{shard}"
-        unit = open_unit(
+        unit = open_partition(
             epoch.local.open(""), epoch.files, name, epoch.chains.get(name, Chain()), run=epoch.run
         )
         rows: list[Row] = []

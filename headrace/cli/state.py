@@ -27,7 +27,7 @@ from headrace.engine.spark_log import problems as log_problems
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
 from headrace.state.files import Files, shown
-from headrace.state.layout import TIMED, Kind, kind_of, place_of, time_of
+from headrace.state.layout import TIMED, Kind, key_group_of, kind_of, time_of
 from headrace.state.snapshot import read_chain, verify_chain
 
 #: Bytes of a value that are shown.
@@ -233,7 +233,7 @@ def _row_line(unit: str, name: bytes, value: bytes, description: Description | N
     if name[:1] in _LETTERS:
         if kind_of(name) in TIMED:
             words.append(iso(time_of(name)))
-        words.append(f"place {place_of(name)}")
+        words.append(f"place {key_group_of(name)}")
         from headrace.engine.decoding import told  # brings Beam in: not for `--help`
 
         known = [s for s in description.stages if s.number == stage] if description else []

@@ -1,6 +1,6 @@
 """Reads bytecode where no source is at hand: coarser than the syntax tree, and never bolder.
 
-Takes a function, gives the same findings as the readers of syntax trees. Only what a handful of
+Takes a function, gives the same logs as the readers of syntax trees. Only what a handful of
 instructions proves is claimed; the rest is doubt. The instruction names differ between Python
 versions, so it looks for families of names.
 """

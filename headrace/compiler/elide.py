@@ -63,17 +63,17 @@ class _Search:
         if not coder:
             return ""
         try:
-            homes = list(dict.fromkeys(self._homes(operator, coder)))
+            preferred_executors = list(dict.fromkeys(self._preferred_executors(operator, coder)))
         except _NoHome:
             return ""
-        if any(self._side_inputs_near(o) for o in (operator, *homes)):
+        if any(self._side_inputs_near(o) for o in (operator, *preferred_executors)):
             return ""
-        if len(homes) > 1 and not self._level(homes, depth):
+        if len(preferred_executors) > 1 and not self._level(preferred_executors, depth):
             return ""
-        names = " and ".join(h.operator_id for h in homes)
+        names = " and ".join(h.operator_id for h in preferred_executors)
         return f"grouped by the same key ({coder}) in {names}, and handed on unchanged since"
 
-    def _homes(self, operator: Operator, coder: str) -> Iterator[Operator]:
+    def _preferred_executors(self, operator: Operator, coder: str) -> Iterator[Operator]:
         """The groupings that placed the operator's input; raises where there is none."""
         for name in self.graph.graph.predecessors(operator.operator_id):
             before = self.graph.operator(name)
@@ -86,7 +86,7 @@ class _Search:
                     raise _NoHome
                 yield before
             elif before.role in (Role.ELEMENTWISE, Role.FLATTEN) and before.inputs:
-                yield from self._homes(before, coder)
+                yield from self._preferred_executors(before, coder)
             else:
                 raise _NoHome
 
@@ -115,10 +115,10 @@ class _Search:
                 waiting.extend(self.graph.graph.successors(name))
         return False
 
-    def _level(self, homes: list[Operator], depth: Mapping[OperatorId, int]) -> bool:
+    def _level(self, preferred_executors: list[Operator], depth: Mapping[OperatorId, int]) -> bool:
         """Whether all these groupings surely run in the same superstep."""
-        for home in homes:
+        for home in preferred_executors:
             behind = self.graph.graph.upstream(home.operator_id)
             if home.side_inputs or any(node.side_inputs for node in behind):
                 return False  # depths then depend on what fusion puts together
-        return len({depth[h.operator_id] for h in homes}) == 1
+        return len({depth[h.operator_id] for h in preferred_executors}) == 1

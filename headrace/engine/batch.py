@@ -1,6 +1,6 @@
 """Runs a bounded pipeline: one epoch, one job of its host.
 
-Takes a plan and a host, gives the findings of the tasks, and hands the sinks their DataFrames.
+Takes a plan and a host, gives the logs of the tasks, and hands the sinks their DataFrames.
 Timers and residuals are worked off inside the tasks, so one epoch is enough.
 """
 

@@ -229,7 +229,9 @@ class Checkpoint:
         try:
             return self._sweep(whole)
         except OSError as e:
-            _log.warning("old files of checkpoint %s could not be deleted: %s", self.files.place, e)
+            _log.warning(
+                "old files of checkpoint %s could not be deleted: %s", self.files.location, e
+            )
             return 0
 
     def _sweep(self, kept: list[Manifest]) -> int:
@@ -265,11 +267,11 @@ class Checkpoint:
         newest = newest_incarnation(self.files)
         if newest.number == self.incarnation:  # one that was already committing when we claimed
             return CheckpointError(
-                f"epoch {self.next_epoch} of checkpoint {self.files.place} was committed by an "
+                f"epoch {self.next_epoch} of checkpoint {self.files.location} was committed by an "
                 f"older driver while {newest} ran it; start again to go on after that epoch"
             )
         return CheckpointError(
-            f"another driver, {newest}, has taken checkpoint {self.files.place} over; "
+            f"another driver, {newest}, has taken checkpoint {self.files.location} over; "
             f"this one, incarnation {self.incarnation}, stops"
         )
 
@@ -281,14 +283,14 @@ def _fitting(files: Files, new: Description) -> Description | None:
     advice = "Use a new checkpoint folder, or restore the old pipeline"
     if old is None and newest is not None and newest.pipeline != new.digest():
         msg = (
-            f"checkpoint {files.place} belongs to another pipeline, and {PIPELINE}, which would "
+            f"checkpoint {files.location} belongs to another pipeline, and {PIPELINE}, which would "
             f"tell the differences, is not there. {advice}"
         )
         raise CheckpointError(msg)
     if old is not None and newest is not None and (found := difference(old, new)):
         listed = "".join(f"\n  * {sentence}" for sentence in found)
         msg = (
-            f"checkpoint {files.place} was made by another pipeline, {old.name!r}; "
+            f"checkpoint {files.location} was made by another pipeline, {old.name!r}; "
             f"its state does not fit:{listed}\n{advice}"
         )
         raise CheckpointError(msg)

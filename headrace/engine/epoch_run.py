@@ -30,7 +30,7 @@ from headrace.engine.positions import Intake, Positions, Sources, run_away
 from headrace.engine.reports import EpochSum, Infos, added_up, check_complete, gather
 from headrace.engine.retries import Tries
 from headrace.engine.spark_log import recorded
-from headrace.engine.standing import Standing, StreamOptions, by_step, shown_after
+from headrace.engine.status import StreamOptions, StreamStatus, by_step, shown_after
 from headrace.engine.tasks import EpochTasks
 from headrace.engine.traces import forget_traces, where_lost
 from headrace.errors import CheckpointError, WorkerLostError
@@ -38,7 +38,7 @@ from headrace.plan.clocks import MAX_TIME
 from headrace.plan.supersteps import Plan
 from headrace.state.chain import Chain
 from headrace.state.crash_points import Point, crash_point
-from headrace.state.local import LocalPlace
+from headrace.state.local import LocalFolder
 from headrace.worker.entry import Epoch
 
 _LOG = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Run:
     name: str  # of this driver's run: workers keep their stages under it
     writer: str  # names the run for its sinks, after a restart too
     logs: Mapping[str, str]  # read -> the folder of its log below the checkpoint
-    local: LocalPlace  # where the copies of the units lie, on whichever machine
+    local: LocalFolder  # where the copies of the units lie, on whichever machine
 
     @property
     def token(self) -> str:
@@ -113,19 +113,19 @@ class EpochRunner:
         run: what stays the same.
         held: what the stream has before the next epoch.
         standing: what it has shown of itself so far.
-        told_to_stop: whether a failed epoch must not be tried again.
+        stop_requested: whether a failed epoch must not be tried again.
         wake: ends a pause before the next try.
     """
 
     def __init__(
-        self, run: Run, held: Held, standing: Standing, *, told_to_stop: Callable[[], bool],
+        self, run: Run, held: Held, standing: StreamStatus, *, stop_requested: Callable[[], bool],
         wake: threading.Event,
     ) -> None:
         self.facts = run
         self.held = held
         self.standing = standing
         self.tries = 0  # of this driver, at all epochs
-        self._told_to_stop = told_to_stop
+        self._stop_requested = stop_requested
         self._wake = wake
 
     @property
@@ -151,7 +151,7 @@ class EpochRunner:
                 if isinstance(error, WorkerLostError):
                     crash_point(Point.WORKER_LOST, self.next_epoch)
                 pause = tries.pause_after(error)
-                if self._told_to_stop():
+                if self._stop_requested():
                     raise
                 if pause is None:
                     raise tries.given_up(
@@ -174,7 +174,7 @@ class EpochRunner:
             tries.max_retries, error, exc_info=error,
         )
         self._wake.clear()
-        if pause and not self._told_to_stop():
+        if pause and not self._stop_requested():
             self._wake.wait(pause)
 
     def _try(self, intake: Intake, before: Positions, traces: str) -> None:
@@ -312,9 +312,9 @@ class EpochRunner:
             _LOG.log(level, "callbacks of committed epochs have not been run: %s", error)
 
 
-def first_standing(manifest: Manifest, plan: Plan, held: Held) -> Standing:
+def first_status(manifest: Manifest, plan: Plan, held: Held) -> StreamStatus:
     """Say how a run stands that goes on after the epoch of a manifest."""
-    return Standing(
+    return StreamStatus(
         epoch=manifest.epoch, monitoring_infos=load(manifest.metrics),
         watermarks=by_step(plan, held.watermarks),
     )

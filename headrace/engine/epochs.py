@@ -35,18 +35,18 @@ class Situation:
     ended: bool  # every watermark is at the end of time
     wakeup: int | None  # earliest processing time at which something is due
     now: int
-    told_to_stop: bool
-    told_to_drain: bool
+    stop_requested: bool
+    drain_requested: bool
     drained: bool  # the epoch in which all sources end is committed
 
 
 def next_action(s: Situation) -> Action:
     """Give the next action."""
-    if s.told_to_stop:
+    if s.stop_requested:
         return Action.STOP
     if not s.begun:
         return Action.BEGIN
-    if s.told_to_drain and not s.drained:
+    if s.drain_requested and not s.drained:
         return Action.DRAIN
     if not s.drained:
         if s.unread:

@@ -45,9 +45,9 @@ def see_that_it_refuses(files: Files, name: str, data: bytes) -> None:
     """
     if files.exclusive and not files.is_local and files.create(name, data):
         msg = (
-            f"the store of checkpoint {shown(files.place)} replaces an object where it was told to "
-            "create one only if there is none, so two drivers could not be kept apart there; use a "
-            "store that knows conditional writes (If-None-Match), or a newer version of this one"
+            f"the store of checkpoint {shown(files.location)} replaces an object where it was told "
+            "to create one only if there is none, so two drivers could not be kept apart there; "
+            "use a store that knows conditional writes (If-None-Match), or a newer version of it"
         )
         raise CheckpointError(msg)
 

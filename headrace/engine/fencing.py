@@ -103,7 +103,7 @@ def locked(files: Files) -> Lock | None:
     if files.has_memory_lock:
         found = files.memory_lock()
         if found is None:
-            msg = f"checkpoint {files.place} is in use in this process; end that run first"
+            msg = f"checkpoint {files.location} is in use in this process; end that run first"
             raise CheckpointError(msg)
         return found
     if not files.is_local:
@@ -116,12 +116,12 @@ def locked(files: Files) -> Lock | None:
         with lock:
             holder = _holder(lock)
         msg = (
-            f"checkpoint {files.place} is in use by {holder}; "
+            f"checkpoint {files.location} is in use by {holder}; "
             "stop it, or use another checkpoint folder"
         )
         raise CheckpointError(msg) from e
     except OSError as e:  # some network file systems have no locks; incarnations guard them still
-        _log.warning("checkpoint %s cannot be locked (%s); goes on without", files.place, e)
+        _log.warning("checkpoint %s cannot be locked (%s); goes on without", files.location, e)
         lock.close()
         return None
     lock.seek(0)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from headrace.engine.standing import StreamOptions
+from headrace.engine.status import StreamOptions
 from headrace.engine.tasks import EpochTasks
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan

@@ -108,21 +108,21 @@ def launch_epoch(
         elif later:
             blob, _ = later.pop(0)
             if sticky:
-                rows = homes(session, shards)
+                rows = preferred_executors(session, shards)
         else:
             return no_rows(session)
         rows = rows.mapInArrow(in_epoch(blob, epoch, empty=True), rows_type())
     for blob, ranked in later:
         rows = rows.repartitionById(shards, "shard")
         if sticky:
-            rows = rows.join(homes(session, shards).hint("shuffle_hash"), "shard")
+            rows = rows.join(preferred_executors(session, shards).hint("shuffle_hash"), "shard")
         if ranked:
             rows = rows.sortWithinPartitions("rank")
         rows = rows.mapInArrow(in_epoch(blob, epoch), rows_type())
     return rows
 
 
-def homes(session: Any, shards: int) -> Any:
+def preferred_executors(session: Any, shards: int) -> Any:
     """Give a frame of one row per shard; where its partitions are cached, their shards are at home.
 
     A task that joins with it is sent to the executor that has the partition: Spark knows no other

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from headrace.engine.checkpoints import Checkpoint
 from headrace.engine.clock import Clock, WallClock
-from headrace.engine.epoch_run import Held, Run, first_standing
+from headrace.engine.epoch_run import Held, Run, first_status
 from headrace.engine.host import Host
 from headrace.engine.identity import describe
 from headrace.engine.leftovers import note_process
@@ -24,14 +24,14 @@ from headrace.engine.manifests import LogRecord, Manifest
 from headrace.engine.outputs import Outputs
 from headrace.engine.positions import Positions, Sources
 from headrace.engine.spark_log import problems
-from headrace.engine.standing import Standing, StreamOptions
+from headrace.engine.status import StreamOptions, StreamStatus
 from headrace.engine.tasks import EpochTasks
 from headrace.errors import CheckpointError
 from headrace.io.frames import Frames
 from headrace.plan.ids import StageId
 from headrace.plan.supersteps import Plan
 from headrace.state.files import shown
-from headrace.state.local import EXECUTOR, LocalPlace, sweep_copies
+from headrace.state.local import EXECUTOR, LocalFolder, sweep_copies
 from headrace.state.private import lets_in
 
 #: The file of a checkpoint that names the run for its sinks.
@@ -57,7 +57,7 @@ class Opened:
 
     run: Run
     held: Held
-    standing: Standing
+    standing: StreamStatus
 
 
 class OwnFolder:
@@ -115,13 +115,13 @@ def opened(start: Start, checkpoint: Checkpoint) -> Opened:
 
     given_away = checkpoint.shut_out(nothing_yet)
     newest = checkpoint.newest
-    held, standing = Held(positions=positions), Standing()
+    held, standing = Held(positions=positions), StreamStatus()
     if newest is not None:
         clock = clock.resumed(newest.sources.now)
         writer = newest.sources.writer
         positions = positions.restored(newest.sources, newest.batches, newest.logs, clock.now())
         held = Held.resumed(newest, start.plan, positions)
-        standing = first_standing(newest, start.plan, held)
+        standing = first_status(newest, start.plan, held)
     logs = {name: log_of(frames, name) for name in frames.reads}
     check_logs(checkpoint, {name: logs[name] for name in frames.streaming()}, positions)
     run = Run(
@@ -143,16 +143,16 @@ def log_of(frames: Frames, name: str) -> str:
     return f"spark/{sorted(frames.reads).index(name)}"
 
 
-def local_of(checkpoint: Checkpoint, options: StreamOptions) -> LocalPlace:
+def local_of(checkpoint: Checkpoint, options: StreamOptions) -> LocalFolder:
     """Say where the copies of the units lie, on whichever machine."""
     files = checkpoint.files
-    return LocalPlace(
+    return LocalFolder(
         state_dir=options.state_dir,
-        checkpoint=files.path("") if files.is_local else files.place,
+        checkpoint=files.path("") if files.is_local else files.location,
     )
 
 
-def prepare_copies(start: Start, local: LocalPlace) -> None:
+def prepare_copies(start: Start, local: LocalFolder) -> None:
     """Tidy up this machine's copies; where tasks run here, refuse a folder that is not safe."""
     state_dir = start.options.state_dir
     if start.host.is_local and EXECUTOR not in state_dir:  # else only executors know its name
@@ -179,7 +179,7 @@ def check_logs(
         record = positions.logs.get(name, LogRecord(folder=folder, batch=batch, sums={}))
         found += [f"{name}: {problem}" for problem in problems(checkpoint.files, record)]
     if found:
-        newest, place = checkpoint.newest, shown(checkpoint.files.place)
+        newest, place = checkpoint.newest, shown(checkpoint.files.location)
         which = "no manifest" if newest is None else f"the manifest of epoch {newest.epoch}"
         listed = "".join(f"\n  * {sentence}" for sentence in found)
         msg = (

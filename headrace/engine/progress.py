@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from headrace.engine.listening import TaskCount, ear
-from headrace.engine.session import Place
+from headrace.engine.session import SparkTarget
 from headrace.plan.supersteps import Plan
 from headrace.terminal.display import showing
 from headrace.terminal.steps import Rates
@@ -24,13 +24,13 @@ _NAMES = 44
 
 
 @contextmanager
-def watching(place: Place, group: str, plan: Plan, style: str) -> Iterator[None]:
+def watching(place: SparkTarget, group: str, plan: Plan, style: str) -> Iterator[None]:
     """Show progress while the block runs."""
     with showing(looking(place, group, plan), style):
         yield
 
 
-def looking(place: Place, group: str, plan: Plan) -> Callable[[float], View]:
+def looking(place: SparkTarget, group: str, plan: Plan) -> Callable[[float], View]:
     """Give what looks at a run."""
     rates, begun = Rates(), [0.0]
 
@@ -47,7 +47,7 @@ def looking(place: Place, group: str, plan: Plan) -> Callable[[float], View]:
     return look
 
 
-def tasks_done(place: Place, group: str, plan: Plan) -> tuple[int, int]:
+def tasks_done(place: SparkTarget, group: str, plan: Plan) -> tuple[int, int]:
     """Give (finished, all) tasks of the run."""
     total = len(plan.supersteps) * plan.shards
     tracker = place.parent.sparkContext.statusTracker()

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.engine.session import Place, own_query
+from headrace.engine.session import SparkTarget, own_query
 from headrace.engine.spark_folders import spark_folder
 from headrace.engine.spark_log import REMEDY
-from headrace.engine.standing import StreamOptions
+from headrace.engine.status import StreamOptions
 from headrace.errors import CheckpointError, HeadraceError
 from headrace.state.files import Files
 
@@ -43,7 +43,7 @@ logging.getLogger("py4j.clientserver").addFilter(_Quiet())
 class Queries:
     """The queries of one run, by the names of their DataFrames."""
 
-    def __init__(self, place: Place, options: StreamOptions) -> None:
+    def __init__(self, place: SparkTarget, options: StreamOptions) -> None:
         self._place = place
         self._options = options
         self._queries: dict[str, Any] = {}

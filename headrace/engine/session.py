@@ -79,7 +79,7 @@ STARTING_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SparkTarget:
     """Where a pipeline runs."""
 
     session: Any  # our child session
@@ -87,7 +87,7 @@ class Place:
     parallelism: int
 
 
-def find_place(spark: Any | None, wish: Wish | None = None, progress: str = "off") -> Place:
+def find_target(spark: Any | None, wish: Wish | None = None, progress: str = "off") -> SparkTarget:
     """Use the given session, else the active one, else start one as `wish` says.
 
     Args:
@@ -116,7 +116,7 @@ def find_place(spark: Any | None, wish: Wish | None = None, progress: str = "off
             child.conf.set(name, value)
     for name, value in CHILD_SETTINGS.items():
         child.conf.set(name, value)
-    return Place(
+    return SparkTarget(
         session=child, parent=parent,
         parallelism=int(parent.sparkContext.defaultParallelism),
     )
@@ -129,7 +129,7 @@ def shares_disk(spark: Any) -> bool:
     return is_local(context.master) and str(files).startswith("file:")
 
 
-def own_query(place: Place, frame: Any, local_logs: bool) -> Any:
+def own_query(place: SparkTarget, frame: Any, local_logs: bool) -> Any:
     """Give a streaming DataFrame as one of our session: its query takes the session's settings.
 
     Args:

@@ -14,12 +14,18 @@ from pyspark import StorageLevel
 
 from headrace.engine.gateway import show_spark_log
 from headrace.engine.inputs import input_of
-from headrace.engine.launch import end_stages, homes, launch, launch_epoch, output_frame
+from headrace.engine.launch import (
+    end_stages,
+    launch,
+    launch_epoch,
+    output_frame,
+    preferred_executors,
+)
 from headrace.engine.probe import is_local
 from headrace.engine.queries import Queries
-from headrace.engine.session import Place, shares_disk
+from headrace.engine.session import SparkTarget, shares_disk
 from headrace.engine.spark_folders import see_that_spark_can_open
-from headrace.engine.standing import StreamOptions
+from headrace.engine.status import StreamOptions
 from headrace.engine.tasks import EpochTasks
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
@@ -67,10 +73,10 @@ class SparkHost:
         group: names the run's jobs, so that they can be cancelled together.
     """
 
-    def __init__(self, place: Place, group: str) -> None:
+    def __init__(self, place: SparkTarget, group: str) -> None:
         self.place = place
         self._group = group
-        self._homes: Any = None  # cached while a stream goes on
+        self._preferred_executors: Any = None  # cached while a stream goes on
 
     @property
     def session(self) -> Any:
@@ -108,8 +114,8 @@ class SparkHost:
     def prepare_epochs(self, shards: int) -> None:
         """Give every shard a home; where all workers share a machine, it is everywhere."""
         if not self.is_local:
-            self._homes = homes(self.place.session, shards).persist()
-            self._homes.count()
+            self._preferred_executors = preferred_executors(self.place.session, shards).persist()
+            self._preferred_executors.count()
 
     def run_epoch(
         self, tasks: EpochTasks, epoch: Epoch, shards: int, frame: Any | None, *, whole: bool,
@@ -118,7 +124,7 @@ class SparkHost:
         """Build the job of an epoch."""
         self._name_jobs(title)
         session = self.place.session if frame is None else frame.sparkSession
-        sticky = self._homes is not None
+        sticky = self._preferred_executors is not None
         rows = launch_epoch(tasks, session, epoch, shards, frame, whole, sticky)
         return SparkRows(rows, self.session)
 
@@ -154,12 +160,12 @@ class SparkHost:
         self.place.parent.sparkContext.cancelJobGroup(self._group)
 
     def close(self) -> None:
-        """Forget the homes of the shards."""
+        """Forget the preferred_executors of the shards."""
         try:
-            if self._homes is not None:
-                self._homes.unpersist()
+            if self._preferred_executors is not None:
+                self._preferred_executors.unpersist()
         except Exception as error:  # noqa: BLE001 (the session may be gone)
-            _LOG.debug("the homes of the shards could not be forgotten: %s", error)
+            _LOG.debug("the preferred_executors of the shards could not be forgotten: %s", error)
 
     def _name_jobs(self, title: str) -> None:
         context = self.place.parent.sparkContext

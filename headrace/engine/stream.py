@@ -23,7 +23,7 @@ from headrace.engine.outputs import Outputs
 from headrace.engine.positions import Intake, Positions
 from headrace.engine.queries import ENDING, EndingError
 from headrace.engine.spark_log import problems
-from headrace.engine.standing import Standing, StreamOptions, by_step
+from headrace.engine.status import StreamOptions, StreamStatus, by_step
 from headrace.engine.tasks import epoch_tasks
 from headrace.errors import CheckpointError, PlanError
 from headrace.io.frames import Frames
@@ -72,19 +72,19 @@ class Stream:
         self._feeds: Feeds = host.feeds(options, self.look)
         self._idle = threading.Condition()
         self._idle_looks = 0  # how often the loop has found nothing to do
-        self._told_to_stop = False
-        self._told_to_drain = False
+        self._stop_requested = False
+        self._drain_requested = False
         self._failure: BaseException | None = None
         self._epochs: EpochRunner | None = None  # once the checkpoint is open
         self.ended = False  # the pipeline has come to its end; else it was stopped, or runs
-        self.on_epoch: Callable[[Standing], None] = lambda _: None
+        self.on_epoch: Callable[[StreamStatus], None] = lambda _: None
 
     # -- from outside
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> StreamStatus:
         """What the run shows of itself after its last epoch."""
-        return Standing() if self._epochs is None else self._epochs.standing
+        return StreamStatus() if self._epochs is None else self._epochs.standing
 
     @property
     def queries(self) -> Mapping[str, Any]:
@@ -93,12 +93,12 @@ class Stream:
 
     def stop(self) -> None:
         """Stop between two epochs; state stays as the last epoch left it."""
-        self._told_to_stop = True
+        self._stop_requested = True
         self._wake.set()
 
     def drain(self) -> None:
         """End all sources, let everything that waits come out, then finish."""
-        self._told_to_drain = True
+        self._drain_requested = True
         self._wake.set()
 
     def look(self) -> None:
@@ -146,7 +146,7 @@ class Stream:
         found = opened(self._start, checkpoint)
         self._epochs = EpochRunner(
             found.run, found.held, found.standing, wake=self._wake,
-            told_to_stop=lambda: self._told_to_stop,
+            stop_requested=lambda: self._stop_requested,
         )
         at_end.callback(self._epochs.end_stages)
         return self._epochs
@@ -169,7 +169,7 @@ class Stream:
 
     def _listen(self) -> None:
         """See that streaming DataFrames are listened to, once all else has been read."""
-        ending = self._told_to_stop or self._told_to_drain or self._positions.drained
+        ending = self._stop_requested or self._drain_requested or self._positions.drained
         if self._failure is not None or ending or not self._positions.begun:
             return
         run = self._run.facts
@@ -197,8 +197,8 @@ class Stream:
             ended=held.ended and all(mark >= MAX_TIME for mark in marks.values()),
             wakeup=held.positions.next_wakeup(now),
             now=now,
-            told_to_stop=self._told_to_stop,
-            told_to_drain=self._told_to_drain,
+            stop_requested=self._stop_requested,
+            drain_requested=self._drain_requested,
             drained=held.positions.drained,
         )
 
@@ -292,7 +292,7 @@ class Stream:
         )
         return CheckpointError(
             f"{name}: Spark goes on with batch {batch_id}, but the newest manifest of checkpoint "
-            f"{run.checkpoint.files.place} counts its batches up to {last}: {what}, or "
+            f"{run.checkpoint.files.location} counts its batches up to {last}: {what}, or "
             f"{run.checkpoint.files.below(run.logs[name])} is of another run. Restore what was "
             "removed, or remove the whole checkpoint folder and the sink's rows to begin anew"
         )

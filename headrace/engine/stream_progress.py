@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from headrace.engine.clock import WallClock
 from headrace.engine.metrics import of_steps
-from headrace.engine.standing import Standing
+from headrace.engine.status import StreamStatus
 from headrace.engine.stream import Stream
 from headrace.plan.supersteps import Plan
 from headrace.terminal.display import showing
@@ -39,7 +39,7 @@ def looking(stream: Stream, plan: Plan) -> Callable[[float], View]:
 
 
 def view(
-    plan: Plan, standing: Standing, steps: list[StepView], rates: Mapping[str, float],
+    plan: Plan, standing: StreamStatus, steps: list[StepView], rates: Mapping[str, float],
     seconds: float, now: float,
 ) -> View:
     """Say how a stream stands.
@@ -75,13 +75,13 @@ def view(
     return View(title=title, parts=tuple(parts), head=HEAD, rows=table(seen, now))
 
 
-def _beginning(standing: Standing) -> str:
+def _beginning(standing: StreamStatus) -> str:
     if standing.epoch >= 0:
         return f"starting workers to go on after epoch {standing.epoch}"
     return "starting workers for the first epoch"
 
 
-def troubles(standing: Standing) -> list[str]:
+def troubles(standing: StreamStatus) -> list[str]:
     """Say what a user may want to do something about."""
     told = {
         "wait for side inputs": standing.pushed_back, "too late": standing.elements_late,
@@ -90,12 +90,12 @@ def troubles(standing: Standing) -> list[str]:
     return [f"{count:,} {what}" for what, count in told.items() if count]
 
 
-def least_mark(standing: Standing) -> int | None:
+def least_mark(standing: StreamStatus) -> int | None:
     """Give the least output watermark of all steps; None: none holds one."""
     return min((out for _, out in standing.watermarks.values()), default=None)
 
 
-def step_views(plan: Plan, standing: Standing) -> list[StepView]:
+def step_views(plan: Plan, standing: StreamStatus) -> list[StepView]:
     """Say how each step that the user has named stands; what is inside of it counts for it."""
     transforms = tuple(stage.transforms for stage in plan.stages())
     figures = of_steps(transforms, standing.monitoring_infos)

@@ -37,7 +37,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AppliedVersion:
     """How far a copy of a unit's state has come; written down beside the copy."""
 
     link: str  # the last file applied
@@ -49,10 +49,10 @@ class Standing:
         return f"{self.version} {self.mark} {self.link}".encode()
 
     @staticmethod
-    def decode(data: bytes) -> Standing:
+    def decode(data: bytes) -> AppliedVersion:
         """Read them back."""
         version, mark, link = data.decode().split(" ", 2)
-        return Standing(link=link, version=int(version), mark=int(mark))
+        return AppliedVersion(link=link, version=int(version), mark=int(mark))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Chain:
         """Give the size of the snapshot."""
         return sum(link.size for link in self.base)
 
-    def owed(self, at: Standing | None) -> tuple[Link, ...] | None:
+    def owed(self, at: AppliedVersion | None) -> tuple[Link, ...] | None:
         """Give the files a copy lacks; None if it cannot become this version by adding files.
 
         A merged log brings a copy to its end from any version inside its span, since it holds the
@@ -99,13 +99,13 @@ class Chain:
             return None
         return tuple(link for link in self.logs if link.until > at.version)
 
-    def standing(self, link: Link) -> Standing:
+    def standing(self, link: Link) -> AppliedVersion:
         """Say where a copy stands once it has applied everything up to this link."""
         whole = link not in self.base[:-1]
         mark = self._mark(link.until)
         if not whole or mark is None:
-            return Standing(link=link.name, version=BETWEEN, mark=0)
-        return Standing(link=link.name, version=link.until, mark=mark)
+            return AppliedVersion(link=link.name, version=BETWEEN, mark=0)
+        return AppliedVersion(link=link.name, version=link.until, mark=mark)
 
     def extended(self, log: Link) -> Chain:
         """Give the chain with one more version."""

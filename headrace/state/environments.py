@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import lmdb
 
 from headrace.errors import StateError
-from headrace.state.chain import Standing
+from headrace.state.chain import AppliedVersion
 from headrace.state.changelog import Rows
 from headrace.state.generations import Generation, begin, newest_of
 
@@ -130,7 +130,7 @@ class Environment:
         """Free the places of readers whose process has died: they would pin old pages."""
         self._env.reader_check()
 
-    def standing(self, txn: Any) -> Standing | None:
+    def standing(self, txn: Any) -> AppliedVersion | None:
         """Say how far the rows have come; None if nothing was ever applied."""
         data = txn.get(_STANDING, db=self._about)
         if data is None:
@@ -139,7 +139,7 @@ class Environment:
                 raise OddCopyError(msg)
             return None
         try:
-            return Standing.decode(data)
+            return AppliedVersion.decode(data)
         except ValueError as error:
             msg = f"it does not say how far it has come: {error}"
             raise OddCopyError(msg) from error
@@ -153,8 +153,8 @@ class Environment:
     def apply(
         self,
         batches: Callable[[], Iterable[Rows]],
-        before: Standing | None,
-        after: Standing,
+        before: AppliedVersion | None,
+        after: AppliedVersion,
         *,
         ascending: bool = False,
     ) -> bool:

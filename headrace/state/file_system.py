@@ -1,4 +1,4 @@
-"""What a place for files must be able to do, and how a file that is not finished is known."""
+"""What a location for files must be able to do, and how a file that is not finished is known."""
 
 from __future__ import annotations
 

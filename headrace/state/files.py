@@ -1,6 +1,6 @@
 """A folder of small files: on a disk, in an object store, in memory, or where pyarrow reaches.
 
-Files are written whole and appear at once, or not at all. Chooses the system for a place; the
+Files are written whole and appear at once, or not at all. Chooses the system for a location; the
 systems themselves are `disk`, `object_store`, `memory_files` and `arrow_files`. Knows nothing of
 what is in a file.
 """
@@ -24,21 +24,21 @@ __all__ = ["UNFINISHED", "Files", "shown"]
 class Files:
     """Files below one folder, by names with `/`. Can be pickled; holds no credentials."""
 
-    def __init__(self, place: str, system: System | None = None) -> None:
+    def __init__(self, location: str, system: System | None = None) -> None:
         """Open a folder, which need not be there.
 
         Args:
-            place: a path or a URI.
-            system: where the files are, if not where the place says.
+            location: a path or a URI.
+            system: where the files are, if not where the location says.
         """
-        self.place = place
+        self.location = location
         self._given = system
-        self._system = system or _system_at(place)
+        self._system = system or _system_at(location)
         self.is_local = isinstance(self._system, Disk)  # so it can have a lock file
         self.exclusive = self._system.exclusive  # of several that create a file, one succeeds
 
     def __reduce__(self) -> tuple[type[Files], tuple[str, System | None]]:
-        return Files, (self.place, self._given)
+        return Files, (self.location, self._given)
 
     @property
     def has_memory_lock(self) -> bool:
@@ -55,8 +55,8 @@ class Files:
         return self._system.path(name)
 
     def below(self, name: str) -> str:
-        """Give the place of a folder below this one: a path or a URI without options."""
-        base = self.place.partition("?")[0] if "://" in self.place else self.place
+        """Give the location of a folder below this one: a path or a URI without options."""
+        base = self.location.partition("?")[0] if "://" in self.location else self.location
         return f"{base.rstrip('/')}/{name}"
 
     def read(self, name: str) -> bytes:
@@ -102,11 +102,11 @@ class Files:
         self._system.delete(list(names))
 
 
-def shown(place: str) -> str:
-    """Give a place as it may be told to people: without credentials and without options."""
-    scheme, mark, rest = place.partition("://")
+def shown(location: str) -> str:
+    """Give a location as it may be told to people: without credentials and without options."""
+    scheme, mark, rest = location.partition("://")
     if not mark:
-        return place
+        return location
     user, at, host = rest.partition("?")[0].rpartition("@")
     return f"{scheme}://{user.partition(':')[0]}{at}{host}"
 
@@ -115,14 +115,14 @@ def _is_unfinished(name: str) -> bool:
     return name.rpartition("/")[2].startswith(UNFINISHED)
 
 
-def _system_at(place: str) -> System:
-    """Give the system for a place; ValueError or OSError says why there is none."""
-    scheme, mark, rest = place.partition("://")
+def _system_at(location: str) -> System:
+    """Give the system for a location; ValueError or OSError says why there is none."""
+    scheme, mark, rest = location.partition("://")
     if not mark:
-        return Disk(place)
+        return Disk(location)
     if scheme.lower() == MEMORY:
         return MemoryFiles(rest.rstrip("/"))
     if scheme.lower() in SCHEMES:
-        return ObjectStore.at(place)
-    system, root = fs.FileSystem.from_uri(place)
+        return ObjectStore.at(location)
+    system, root = fs.FileSystem.from_uri(location)
     return Disk(root) if isinstance(system, fs.LocalFileSystem) else ArrowFiles(system, root)

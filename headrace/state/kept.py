@@ -25,11 +25,11 @@ class Kept:
 
     def put(self, files: Files, name: str, rows: Rows, raw_bytes: int) -> None:
         """Keep a file's rows; others make room."""
-        self._rows.put((files.place, name), rows, raw_bytes)
+        self._rows.put((files.location, name), rows, raw_bytes)
 
     def get(self, files: Files, name: str) -> Rows | None:
         """Give a file's rows, if they are still here."""
-        return self._rows.get((files.place, name))
+        return self._rows.get((files.location, name))
 
     def clear(self) -> None:
         """Forget everything."""

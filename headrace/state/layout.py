@@ -18,8 +18,8 @@ _DIGEST_BYTES = 24
 _DIGESTED = 0xFF
 _SIGN = 1 << 63
 
-#: Number of different places; a place modulo the number of shards is the shard.
-PLACES = 1 << 32
+#: Number of different key groups; a key group modulo the number of shards is the shard.
+KEY_GROUPS = 1 << 32
 
 
 class Kind(Enum):
@@ -88,13 +88,13 @@ def head(kind: Kind, stage: int) -> bytes:
     return kind.value.encode() + stage.to_bytes(2, "big")
 
 
-def name(kind: Kind, stage: int, place: int, *rest: bytes, time: int | None = None) -> bytes:
+def name(kind: Kind, stage: int, key_group: int, *rest: bytes, time: int | None = None) -> bytes:
     """Give the name of a row.
 
     Args:
         kind: what the row is.
         stage: the stage's number in the plan.
-        place: below `PLACES`; decides on the shard. All rows of a key have the key's place.
+        key_group: below `KEY_GROUPS`; decides on the shard. All rows of a key have that of the key.
         rest: already encoded, by `part` or of fixed length.
         time: for the kinds that are ordered by one.
     """
@@ -102,13 +102,13 @@ def name(kind: Kind, stage: int, place: int, *rest: bytes, time: int | None = No
         msg = f"a row of kind {kind.name} {'needs a time' if time is None else 'has no time'}"
         raise ValueError(msg)
     when = b"" if time is None else stamp(time)
-    return head(kind, stage) + when + place.to_bytes(4, "big") + b"".join(rest)
+    return head(kind, stage) + when + key_group.to_bytes(4, "big") + b"".join(rest)
 
 
 def until(kind: Kind, stage: int, time: int) -> tuple[bytes, bytes]:
     """Give the range of names of a kind and stage whose time is at most `time`."""
     first = head(kind, stage)
-    return first, first + stamp(time) + b"\xff" * 5  # a place has four bytes
+    return first, first + stamp(time) + b"\xff" * 5  # a key group has four bytes
 
 
 def under(prefix: bytes) -> tuple[bytes, bytes]:
@@ -127,17 +127,17 @@ def time_of(row: bytes) -> int:
     return moment(row[3:11])
 
 
-def place_of(row: bytes) -> int:
-    """Read the place of a row."""
+def key_group_of(row: bytes) -> int:
+    """Read the key group of a row."""
     at = 11 if kind_of(row) in TIMED else 3
     return int.from_bytes(row[at : at + 4], "big")
 
 
 def rest_of(row: bytes) -> bytes:
-    """Give what follows the place."""
+    """Give what follows the key group."""
     return row[15:] if kind_of(row) in TIMED else row[7:]
 
 
-def any_place(data: bytes) -> int:
-    """Give a place for a row that no key owns."""
+def any_key_group(data: bytes) -> int:
+    """Give a key group for a row that no key owns."""
     return crc32(data)

@@ -16,7 +16,7 @@ import lmdb
 
 from headrace.errors import StateError
 from headrace.state import memory_copies
-from headrace.state.chain import BETWEEN, Chain, Link, Standing, mark_of
+from headrace.state.chain import BETWEEN, AppliedVersion, Chain, Link, mark_of
 from headrace.state.changelog import Rows, fetch, unpack
 from headrace.state.environments import (
     BROKEN,
@@ -30,10 +30,10 @@ from headrace.state.environments import (
 )
 from headrace.state.files import Files
 from headrace.state.kept import KEPT
+from headrace.state.partition import StatePartition
 from headrace.state.snapshot import redistribute
-from headrace.state.unit import Unit
 
-__all__ = ["Unit", "forget_local", "open_unit"]
+__all__ = ["StatePartition", "forget_local", "open_partition"]
 
 #: How often to begin again when other processes move the same local copy meanwhile.
 _TRIES = 8
@@ -41,10 +41,10 @@ _TRIES = 8
 _DEALT_ROWS = 65536
 #: Where the rows of a unit lie between two epochs.
 Copy = Environment | memory_copies.MemoryCopy
-_BUILDING = Standing(link="", version=BETWEEN, mark=0)
+_BUILDING = AppliedVersion(link="", version=BETWEEN, mark=0)
 
 
-def open_unit(
+def open_partition(
     local: Path,
     files: Files,
     unit: str,
@@ -55,7 +55,7 @@ def open_unit(
     shards: int = 1,
     map_bytes: int = MAP_BYTES,
     run: str = "",
-) -> Unit:
+) -> StatePartition:
     """Open a unit at the version a chain names.
 
     Args:
@@ -111,7 +111,7 @@ def forget_local() -> None:
     KEPT.clear()
 
 
-def _brought(environment: Copy, files: Files, unit: str, chain: Chain) -> Unit | None:
+def _brought(environment: Copy, files: Files, unit: str, chain: Chain) -> StatePartition | None:
     """Apply what the local copy lacks; None if the copy is of another past."""
     fetched, restored = 0, False
     for _ in range(_TRIES):
@@ -121,7 +121,7 @@ def _brought(environment: Copy, files: Files, unit: str, chain: Chain) -> Unit |
         if owed is None:
             return None
         if not owed:
-            found = Unit(environment, txn, files, f"state/{unit}", chain, founded=True)
+            found = StatePartition(environment, txn, files, f"state/{unit}", chain, founded=True)
             found.fetched, found.restored = fetched, restored
             return found
         restored = restored or at is None
@@ -151,11 +151,11 @@ def _dealt(
     chains: Sequence[Chain],
     shard: int,
     shards: int,
-) -> Unit | None:
+) -> StatePartition | None:
     """Fill an empty local copy with a new shard's rows; None if the copy is not empty."""
     source = json.dumps([[chain.to_json() for chain in chains], shard, shards])
     name = f"dealt-{blake2b(source.encode(), digest_size=8).hexdigest()}"
-    whole = Standing(link=name, version=1, mark=mark_of(name))
+    whole = AppliedVersion(link=name, version=1, mark=mark_of(name))
     txn = environment.read()
     at = environment.standing(txn)
     fetched = 0
@@ -174,7 +174,7 @@ def _dealt(
         txn = environment.read()
         if environment.standing(txn) != whole:
             return None
-    found = Unit(
+    found = StatePartition(
         environment,
         txn,
         files,

@@ -32,7 +32,7 @@ _BOOT_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPlace:
+class LocalFolder:
     """Says where the copies of one checkpoint's units lie, on any machine."""
 
     state_dir: str  # what was asked for; empty: the folder for temporary files; `memory:`: none
@@ -111,7 +111,7 @@ class LocalPlace:
 
 
 #: What this process has opened: this user's folder, how it was then, the folder of the copies.
-_opened: dict[tuple[LocalPlace, str], tuple[Path, tuple[int, ...], Path]] = {}
+_opened: dict[tuple[LocalFolder, str], tuple[Path, tuple[int, ...], Path]] = {}
 
 
 def _state(folder: Path) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""Local copies of units that lie in the memory of this process instead of in LMDB, for tests.
+"""Local copies of state partitions in the memory of this process instead of in LMDB, for tests.
 
-Does what `environments` does for LMDB, with a dictionary: `open_unit` takes one or the other by the
-folder that it is given. One process and one thread at a time use a copy.
+Does what `environments` does for LMDB, with a dictionary: `open_partition` takes one or the other
+by the folder that it is given. One process and one thread at a time use a copy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from headrace.state.chain import Standing
+from headrace.state.chain import AppliedVersion
 from headrace.state.changelog import Rows
 
 #: How a folder begins that is none: its copies lie in memory.
@@ -19,9 +19,9 @@ MEMORY = "memory:"
 _copies: dict[Path, MemoryCopy] = {}
 
 
-def is_memory(place: str | Path) -> bool:
-    """Whether copies at a place lie in memory."""
-    return str(place).startswith(MEMORY)
+def is_memory(location: str | Path) -> bool:
+    """Whether copies at a location lie in memory."""
+    return str(location).startswith(MEMORY)
 
 
 class MemoryCopy:
@@ -32,9 +32,9 @@ class MemoryCopy:
         self.run = run  # the driver's run whose copy it is
         self._rows: dict[bytes, bytes] = {}
         self._names: list[bytes] | None = []  # sorted; None: to be sorted again
-        self._standing: Standing | None = None
+        self._standing: AppliedVersion | None = None
 
-    # -- what `open_unit` and `Unit` ask of an environment
+    # -- what `open_partition` and `StatePartition` ask of an environment
 
     def forget_dead_readers(self) -> None:
         """Nobody can have died: there is one process."""
@@ -46,7 +46,7 @@ class MemoryCopy:
     def end_reading(self) -> None:
         """Nothing is pinned by a reader."""
 
-    def standing(self, txn: MemoryCopy) -> Standing | None:
+    def standing(self, txn: MemoryCopy) -> AppliedVersion | None:
         """Say how far the rows have come; None if nothing was ever applied."""
         return txn._standing
 
@@ -57,8 +57,8 @@ class MemoryCopy:
     def apply(
         self,
         batches: Callable[[], Iterable[Rows]],
-        before: Standing | None,
-        after: Standing,
+        before: AppliedVersion | None,
+        after: AppliedVersion,
         *,
         ascending: bool = False,
     ) -> bool:
@@ -79,7 +79,7 @@ class MemoryCopy:
             else:
                 self._rows[name] = value
 
-    # -- what `Unit` asks of a transaction
+    # -- what `StatePartition` asks of a transaction
 
     def get(self, name: bytes) -> bytes | None:
         """Give a row's value; None if there is no such row."""
@@ -93,7 +93,7 @@ class MemoryCopy:
 
 
 class MemoryCursor:
-    """Walks over sorted rows, as far as `Unit` needs it."""
+    """Walks over sorted rows, as far as `StatePartition` needs it."""
 
     def __init__(self, rows: dict[bytes, bytes], names: list[bytes]) -> None:
         self._rows, self._names = rows, names

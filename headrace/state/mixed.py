@@ -16,24 +16,24 @@ from headrace.errors import StateError
 from headrace.state.layout import Kind, head, stamp
 
 _ID_BYTES = 16
-#: The four bytes where other kinds have a place: entries have places of their own.
-_NO_PLACE = bytes(4)
+#: The four bytes where other kinds have a key group: entries have key groups of their own.
+_NO_KEY_GROUP = bytes(4)
 _MARSHAL_VERSION = 2
 
 
 def fresh_name(kind: Kind, stage: int, time: int) -> bytes:
     """Give a name that no other row has."""
-    return head(kind, stage) + stamp(time) + _NO_PLACE + uuid.uuid4().bytes
+    return head(kind, stage) + stamp(time) + _NO_KEY_GROUP + uuid.uuid4().bytes
 
 
-def pack(places: list[int], *columns: Sequence[Any]) -> bytes:
-    """Give the value of a row: a place per entry, and columns of as many plain values."""
-    whole: Any = (places, *columns)
+def pack(key_groups: list[int], *columns: Sequence[Any]) -> bytes:
+    """Give the value of a row: a key group per entry, and columns of as many plain values."""
+    whole: Any = (key_groups, *columns)
     return marshal.dumps(whole, _MARSHAL_VERSION)
 
 
 def unpack(value: bytes) -> tuple[list[Any], ...]:
-    """Give the columns behind the places."""
+    """Give the columns behind the key groups."""
     return _load(value)[1:]
 
 
@@ -45,7 +45,7 @@ def own_part(
     The new name says from which old shard the row came: two old shards may hold parts of one row.
     """
     columns = _load(value)
-    mine = [i for i, place in enumerate(columns[0]) if place % shards == shard]
+    mine = [i for i, key_group in enumerate(columns[0]) if key_group % shards == shard]
     if mine:
         told = blake2b(name[-_ID_BYTES:] + old.to_bytes(4, "big"), digest_size=_ID_BYTES)
         yield name[:-_ID_BYTES] + told.digest(), pack(*([c[i] for i in mine] for c in columns))

@@ -45,7 +45,7 @@ class ObjectStore:
 
     @classmethod
     def at(cls, uri: str) -> ObjectStore:
-        """Open the place of a URI; ValueError says what is wrong with it, or what is missing."""
+        """Open the location of a URI; ValueError says what is wrong with it, or what is missing."""
         base, mark, options = uri.partition("?")
         # Forked children must not share a client's connections and threads.
         return cls(_client(uri, os.getpid()), base, mark + options)

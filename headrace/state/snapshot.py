@@ -16,8 +16,8 @@ from headrace.state.files import Files
 from headrace.state.layout import EVERYWHERE, MIXED, OWN, TIMED, Kind
 from headrace.state.mixed import own_part
 
-#: Where a name has its place, by the name's first byte.
-_PLACE_AT = {ord(kind.value): 11 if kind in TIMED else 3 for kind in Kind}
+#: Where a name has its key group, by the name's first byte.
+_KEY_GROUP_AT = {ord(kind.value): 11 if kind in TIMED else 3 for kind in Kind}
 _EVERYWHERE = frozenset(ord(kind.value) for kind in EVERYWHERE)
 _MIXED = frozenset(ord(kind.value) for kind in MIXED)
 _OWN = frozenset(ord(kind.value) for kind in OWN)
@@ -84,7 +84,7 @@ def _rows(
 def _belongs(shard: int, shards: int, *, first: bool) -> Callable[[bytes], bool]:
     def keep(name: bytes) -> bool:
         letter = name[0]
-        at = _PLACE_AT.get(letter)
+        at = _KEY_GROUP_AT.get(letter)
         if at is None:
             msg = (
                 f"a row named {name.hex()} is of no kind this release knows; run the pipeline "

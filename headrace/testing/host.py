@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute
 
-from headrace.engine.standing import StreamOptions
+from headrace.engine.status import StreamOptions
 from headrace.engine.tasks import EpochTasks, first_parts, frame_at, has_side_inputs, tasks_of
 from headrace.errors import SessionError, TransportError
 from headrace.plan.settings import Settings

@@ -16,7 +16,7 @@ from apache_beam.options.pipeline_options import SetupOptions
 
 from headrace.engine.clock import Clock
 from headrace.engine.host import Host
-from headrace.engine.standing import StreamOptions
+from headrace.engine.status import StreamOptions
 from headrace.errors import ResultError
 from headrace.io.frames import Frames
 from headrace.options import HeadraceOptions, stream_options
@@ -25,7 +25,7 @@ from headrace.plan.supersteps import Plan
 from headrace.results import HeadraceResult, StreamResult
 from headrace.runner import HeadraceRunner
 from headrace.state import memory_files
-from headrace.state.local import LocalPlace
+from headrace.state.local import LocalFolder
 from headrace.state.memory_copies import MEMORY
 from headrace.testing.clock import ManualClock
 from headrace.testing.frames import LocalSession
@@ -53,7 +53,7 @@ class LocalStreamResult(StreamResult):
     ) -> None:
         super().__init__(plan, host, settings, "off", frames, options, clock)
         self._own = own  # a checkpoint in memory that ends with the run; empty: none
-        self._copies = LocalPlace(state_dir=options.state_dir, checkpoint=options.checkpoint)
+        self._copies = LocalFolder(state_dir=options.state_dir, checkpoint=options.checkpoint)
         self._clock = clock
         if isinstance(clock, ManualClock):
             clock.tell(self._stream.look)

@@ -20,7 +20,7 @@ from pyspark.sql import types as spark
 
 from headrace.engine.host import Arrived
 from headrace.engine.queries import ENDING, EndingError
-from headrace.engine.standing import StreamOptions
+from headrace.engine.status import StreamOptions
 from headrace.errors import CheckpointError
 from headrace.state.files import Files
 from headrace.testing.ddl import columns_of_words

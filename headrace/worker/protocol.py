@@ -13,7 +13,7 @@ from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Channel, Superstep
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.local import LocalPlace
+from headrace.state.local import LocalFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Epoch:
     watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard): in and out, last epoch
     files: Files | None  # the checkpoint folder; None: nothing outlives the epoch
     next_driver: str  # the file in it that tells of a newer driver
-    local: LocalPlace | None  # where stores are kept, on whichever machine; None: likewise
+    local: LocalFolder | None  # where stores are kept, on whichever machine; None: likewise
     direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
     bundle_seconds: float  # how long a splittable DoFn may run before it is split
     traces: str = ""  # where tasks write down what they are about, one element at a time; empty: no

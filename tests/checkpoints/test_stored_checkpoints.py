@@ -143,8 +143,8 @@ def test_its_run_goes_on_to_the_end_with_the_right_answers(
 def test_the_page_names_every_kind_of_row_by_its_letter() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)` \| `(.)` \| [^|]+ \| [^|]+ \| (.+) \|$", PAGE, flags=re.M)
     assert {kind: letter for kind, letter, _ in rows} == {k.name: k.value for k in Kind}
-    for _, _, homes in rows:
-        for home in re.findall(r"`([^`]+)`", homes):
+    for _, _, preferred_executors in rows:
+        for home in re.findall(r"`([^`]+)`", preferred_executors):
             assert (ROOT / "headrace" / home).is_file(), home
 
 

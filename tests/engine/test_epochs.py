@@ -13,25 +13,25 @@ from headrace.engine.epochs import Action, Situation, next_action
 #: A run in the middle of its life with nothing to do: one DataFrame may still bring rows.
 QUIET = Situation(
     begun=True, unread=0, steps=0, listening=1, suspended=0, ended=False, wakeup=None, now=100,
-    told_to_stop=False, told_to_drain=False, drained=False,
+    stop_requested=False, drain_requested=False, drained=False,
 )
 
 EXAMPLES: dict[str, tuple[Situation, Action]] = {
     "nothing is committed yet": (replace(QUIET, begun=False), Action.BEGIN),
     "drained before it began": (
-        replace(QUIET, begun=False, told_to_drain=True), Action.BEGIN,
+        replace(QUIET, begun=False, drain_requested=True), Action.BEGIN,
     ),
     "a bounded frame waits": (replace(QUIET, unread=1, steps=1), Action.READ),
     "a test stream has steps": (replace(QUIET, steps=1, wakeup=1), Action.STEP),
     "nothing is due": (QUIET, Action.WAIT),
     "something will be due": (replace(QUIET, wakeup=101), Action.WAIT),
     "something is due now": (replace(QUIET, wakeup=100), Action.TICK),
-    "told to drain": (replace(QUIET, told_to_drain=True, wakeup=1), Action.DRAIN),
+    "told to drain": (replace(QUIET, drain_requested=True, wakeup=1), Action.DRAIN),
     "drained, a timer is left": (
-        replace(QUIET, told_to_drain=True, drained=True, ended=True, wakeup=1), Action.TICK,
+        replace(QUIET, drain_requested=True, drained=True, ended=True, wakeup=1), Action.TICK,
     ),
     "drained, all is out": (
-        replace(QUIET, told_to_drain=True, drained=True, ended=True), Action.FINISH,
+        replace(QUIET, drain_requested=True, drained=True, ended=True), Action.FINISH,
     ),
     "steps after a drain do not count": (
         replace(QUIET, drained=True, steps=3, unread=2, ended=True), Action.FINISH,
@@ -39,12 +39,12 @@ EXAMPLES: dict[str, tuple[Situation, Action]] = {
     "started again after it was drained": (
         replace(QUIET, drained=True, ended=True), Action.FINISH,
     ),
-    "told to stop": (replace(QUIET, told_to_stop=True), Action.STOP),
+    "told to stop": (replace(QUIET, stop_requested=True), Action.STOP),
     "told to stop before it began": (
-        replace(QUIET, begun=False, told_to_stop=True), Action.STOP,
+        replace(QUIET, begun=False, stop_requested=True), Action.STOP,
     ),
     "told to stop and to drain": (
-        replace(QUIET, told_to_stop=True, told_to_drain=True), Action.STOP,
+        replace(QUIET, stop_requested=True, drain_requested=True), Action.STOP,
     ),
     "all that is there now was read": (
         replace(QUIET, listening=0, suspended=1), Action.STOP,
@@ -73,14 +73,14 @@ few = st.integers(0, 2)
 times = st.integers(0, 3)
 situations = st.builds(
     Situation, begun=st.booleans(), unread=few, steps=few, listening=few, suspended=few,
-    ended=st.booleans(), wakeup=st.none() | times, now=times, told_to_stop=st.booleans(),
-    told_to_drain=st.booleans(), drained=st.booleans(),
+    ended=st.booleans(), wakeup=st.none() | times, now=times, stop_requested=st.booleans(),
+    drain_requested=st.booleans(), drained=st.booleans(),
 )
 
 
 @given(situations)
 def test_a_told_stop_wins_over_everything(s: Situation) -> None:
-    assert next_action(replace(s, told_to_stop=True)) is Action.STOP
+    assert next_action(replace(s, stop_requested=True)) is Action.STOP
 
 
 @given(situations)
@@ -97,7 +97,7 @@ def test_a_run_begins_once_and_drains_once(s: Situation) -> None:
 
 @given(situations)
 def test_a_drained_run_takes_nothing_more(s: Situation) -> None:
-    assert next_action(replace(s, begun=True, drained=True, told_to_stop=False)) in (
+    assert next_action(replace(s, begun=True, drained=True, stop_requested=False)) in (
         Action.FINISH, Action.TICK, Action.WAIT, Action.STUCK,
     )
 
@@ -106,14 +106,14 @@ def test_a_drained_run_takes_nothing_more(s: Situation) -> None:
 def test_no_run_finishes_with_work_left(s: Situation) -> None:
     if next_action(s) is Action.FINISH:
         assert s.begun and s.ended and s.wakeup is None
-        assert s.drained or not (s.unread or s.steps or s.listening or s.told_to_drain)
+        assert s.drained or not (s.unread or s.steps or s.listening or s.drain_requested)
 
 
 @given(situations)
 def test_no_run_waits_while_something_is_due(s: Situation) -> None:
     if next_action(s) is Action.WAIT:
         assert s.wakeup is None or s.wakeup > s.now
-        assert s.drained or not (s.unread or s.steps or s.told_to_drain)
+        assert s.drained or not (s.unread or s.steps or s.drain_requested)
 
 
 @given(situations)
@@ -138,7 +138,7 @@ def test_a_tick_needs_a_reason(s: Situation) -> None:
 @given(situations)
 def test_a_script_is_played_to_its_end_by_turns(s: Situation) -> None:
     """Whatever a run has to read is read in a bounded number of turns, each of which takes one."""
-    s = replace(s, begun=True, told_to_stop=False, told_to_drain=False, drained=False)
+    s = replace(s, begun=True, stop_requested=False, drain_requested=False, drained=False)
     turns = 0
     while (action := next_action(s)) in (Action.READ, Action.STEP):
         turns += 1

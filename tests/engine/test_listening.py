@@ -11,7 +11,7 @@ import pytest
 from headrace.engine.listening import Ear, TaskCount
 from headrace.engine.replay import StepFormatter, replay
 from headrace.worker.task.live_channel import Counted, Teller, teller
-from headrace.worker.task.logs import Findings
+from headrace.worker.task.logs import TaskLogs
 
 LOG = logging.getLogger("user.code")
 
@@ -25,7 +25,7 @@ def test_what_is_printed_arrives_on_stdout_and_lines_stay_whole(
     ear: Ear, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sys.stdout
-    with Findings(logging.INFO, ear.path) as found:
+    with TaskLogs(logging.INFO, ear.path) as found:
         print("one", 1)
         print("two", end="")
         print(", and its rest")
@@ -54,7 +54,7 @@ def test_what_is_logged_is_logged_once(
     ear: Ear, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    with Findings(logging.INFO, ear.path) as found, warnings.catch_warnings():
+    with TaskLogs(logging.INFO, ear.path) as found, warnings.catch_warnings():
         LOG.warning("seen %d", 3)
         LOG.debug("not for the driver")
     ear.settle()
@@ -66,7 +66,7 @@ def test_where_nobody_listens_records_travel_with_the_report(
     capsys: pytest.CaptureFixture[str], tmp_path: object
 ) -> None:
     assert teller("") is None
-    with Findings(logging.INFO, f"{tmp_path}/absent") as found:
+    with TaskLogs(logging.INFO, f"{tmp_path}/absent") as found:
         LOG.warning("kept")
         print("shown here")
     assert b"kept" in b"".join(row.payload for row in found.rows())
@@ -76,7 +76,7 @@ def test_where_nobody_listens_records_travel_with_the_report(
 def test_an_exception_that_ends_the_task_is_not_logged_as_well(ear: Ear) -> None:
     error = ValueError("x [while running 'Step']")
     error._tagged_with_step = True  # type: ignore[attr-defined]
-    with Findings(logging.INFO) as found:
+    with TaskLogs(logging.INFO) as found:
         logging.getLogger("apache_beam.runners.common").error("x", exc_info=error)
     assert list(found.rows()) == []
 

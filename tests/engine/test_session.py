@@ -16,7 +16,7 @@ from headrace.engine.session import (
     SOCKETS_ENABLED,
     SOCKETS_FOLDER,
     check_session,
-    find_place,
+    find_target,
     java_home,
     socket_settings,
 )
@@ -161,7 +161,7 @@ def test_a_session_made_in_another_thread_is_found_and_keeps_its_settings() -> N
     session = shared_session()
     before = dict(session.conf.getAll)
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(find_place(None, None)))
+    thread = threading.Thread(target=lambda: found.append(find_target(None, None)))
     thread.start()
     thread.join()
     assert found[0].parent.sparkContext is session.sparkContext

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.engine import session as session_module
-from headrace.engine.session import OWN_SETTINGS, find_place, refuse_connect, settings_for, start
+from headrace.engine.session import OWN_SETTINGS, find_target, refuse_connect, settings_for, start
 from headrace.engine.spark_settings import Wish, given_before, read_conf
 from headrace.errors import OptionError, SessionError
 from headrace.runner import HeadraceOptions, SparkRunner, wish_of  # type: ignore[attr-defined]
@@ -120,7 +120,7 @@ def test_what_a_running_session_does_not_have_is_named(
 ) -> None:
     wish = Wish(conf={"spark.driver.memory": "77g", "spark.ui.enabled": "false"})
     with caplog.at_level(logging.WARNING):
-        find_place(spark, wish)
+        find_target(spark, wish)
     (record,) = caplog.records
     assert "ignored: spark.driver.memory=77g." in record.getMessage()
 

@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql import types as t
 
 import headrace
-from headrace.engine.session import find_place
+from headrace.engine.session import find_target
 from headrace.errors import ColumnTypeError, OptionError, ResultError
 from headrace.io import ReadFromSpark, WriteToSpark, to_dataframe
 
@@ -278,8 +278,8 @@ def test_the_users_settings_are_the_same_after_a_run_and_hold_for_the_frames(
         assert handle.dataframe().sparkSession is session
         # The epoch began at nine in the morning in Tokyo.
         assert rows_of(handle.dataframe()) == [(0, "09")]
-    assert find_place(session, None).session.conf.get(name) == "Asia/Tokyo"
-    assert find_place(session, None).session.conf.get("spark.sql.adaptive.enabled") == "false"
+    assert find_target(session, None).session.conf.get(name) == "Asia/Tokyo"
+    assert find_target(session, None).session.conf.get("spark.sql.adaptive.enabled") == "false"
 
 
 def test_a_runner_without_a_session_uses_that_of_the_frame(spark: Any) -> None:

@@ -164,7 +164,7 @@ def our_panes(
         writer.flush()
     assert sum(row.elements for row in rows) == len(elements)
     panes: Counter[Pane] = Counter()
-    homes: dict[str, int] = {}
+    preferred_executors: dict[str, int] = {}
     for shard in range(shards):
         grouper = make_grouper(coder, windowing, grouping, memory_bytes)
         for row in rows:
@@ -173,7 +173,7 @@ def our_panes(
 
         def push(values: list[Any], meta: Any, shard: int = shard) -> None:
             for value in values:
-                assert homes.setdefault(repr(value[0]), shard) == shard
+                assert preferred_executors.setdefault(repr(value[0]), shard) == shard
                 panes[pane(meta.with_value(value))] += 1
 
         grouper.emit(push)

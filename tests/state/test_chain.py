@@ -5,7 +5,7 @@ import json
 import pytest
 
 from headrace.errors import CheckpointError
-from headrace.state.chain import BETWEEN, PAST_VERSIONS, Chain, Link, Standing, mark_of
+from headrace.state.chain import BETWEEN, PAST_VERSIONS, AppliedVersion, Chain, Link, mark_of
 
 
 def link(name: str, until: int, tier: int = 0) -> Link:
@@ -19,9 +19,9 @@ def chain_of(*links: Link, base: tuple[Link, ...] = (), version: int = 0) -> Cha
     return Chain(base=base, logs=links, version=version, past=past)
 
 
-def at(version: int) -> Standing:
+def at(version: int) -> AppliedVersion:
     name = f"log{version}"
-    return Standing(link=name, version=version, mark=mark_of(name))
+    return AppliedVersion(link=name, version=version, mark=mark_of(name))
 
 
 PLAIN = chain_of(link("log1", 1), link("log2", 2), link("log3", 3))
@@ -50,7 +50,7 @@ def test_a_copy_newer_than_the_chain_cannot_be_used() -> None:
 
 def test_a_copy_of_another_past_cannot_be_used_though_its_version_number_fits() -> None:
     merged = chain_of(link("merged", 8, tier=1), link("log9", 9))
-    other = Standing(link="other3", version=3, mark=mark_of("other3"))
+    other = AppliedVersion(link="other3", version=3, mark=mark_of("other3"))
     assert merged.owed(other) is None
 
 
@@ -95,8 +95,8 @@ def test_the_past_is_bounded_and_older_copies_are_built_anew() -> None:
 
 
 def test_a_standing_survives_its_encoding_though_the_name_has_blanks() -> None:
-    standing = Standing(link="state/a b/1.log", version=BETWEEN, mark=5)
-    assert Standing.decode(standing.encode()) == standing
+    standing = AppliedVersion(link="state/a b/1.log", version=BETWEEN, mark=5)
+    assert AppliedVersion.decode(standing.encode()) == standing
 
 
 def test_a_chain_survives_the_manifest() -> None:

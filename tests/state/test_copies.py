@@ -19,7 +19,7 @@ from headrace.state import environments
 from headrace.state.chain import Chain
 from headrace.state.files import Files
 from headrace.state.generations import Generation, begin, generations, newest_of
-from headrace.state.lmdb_store import Unit, forget_local, open_unit
+from headrace.state.lmdb_store import StatePartition, forget_local, open_partition
 
 ROOT = Path(__file__).parents[2]
 MAP_BYTES = 1 << 16
@@ -33,9 +33,9 @@ def clean() -> Iterator[None]:
     forget_local()
 
 
-def opened(root: Path, chain: Chain | None, run: str) -> Unit:
+def opened(root: Path, chain: Chain | None, run: str) -> StatePartition:
     files = Files(str(root / "checkpoint"))
-    return open_unit(root / "local", files, "u", chain, map_bytes=MAP_BYTES, run=run)
+    return open_partition(root / "local", files, "u", chain, map_bytes=MAP_BYTES, run=run)
 
 
 def filled(root: Path, run: str) -> Chain:
@@ -52,7 +52,7 @@ def filled(root: Path, run: str) -> Chain:
     return chain
 
 
-def rows_of(unit: Unit) -> dict[bytes, bytes]:
+def rows_of(unit: StatePartition) -> dict[bytes, bytes]:
     found = dict(unit.scan(b"", b"\xff"))
     unit.close()
     return found
@@ -102,13 +102,14 @@ import json, sys
 from pathlib import Path
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import open_unit
+from headrace.state.lmdb_store import open_partition
 root = Path({str(tmp_path)!r})
 files = Files(str(root / "checkpoint"))
-unit = open_unit(root / "local", files, "u", Chain.from_json(json.loads(sys.argv[1])), run="two")
+chain = Chain.from_json(json.loads(sys.argv[1]))
+unit = open_partition(root / "local", files, "u", chain, run="two")
 unit.put(b"more", b"of two")
 chain = unit.seal("two")
-open_unit(root / "local", files, "u", chain, run="two").close()
+open_partition(root / "local", files, "u", chain, run="two").close()
 print(json.dumps(chain.to_json()))
 """
     done = subprocess.run(
@@ -132,7 +133,7 @@ from pathlib import Path
 import pyarrow as pa
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import open_unit
+from headrace.state.lmdb_store import open_partition
 root = Path({str(tmp_path)!r})
 chain = Chain.from_json(json.loads(sys.argv[1]))
 pa.array([b""], pa.large_binary()).to_numpy(zero_copy_only=False)  # imports pandas, once
@@ -145,7 +146,7 @@ for reading, writing in starts:
         try:
             os.read(reading, 1)
             for run in "two", "three":
-                unit = open_unit(root / "local", Files(str(root / "checkpoint")), "u", chain,
+                unit = open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain,
                                  map_bytes={MAP_BYTES}, run=run)
                 rows = dict(unit.scan(b"", b"z"))
                 unit.close()

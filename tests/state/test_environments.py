@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.state.chain import Chain, Link, Standing
+from headrace.state.chain import AppliedVersion, Chain, Link
 from headrace.state.changelog import fetch
 from headrace.state.environments import current, renewed
 from headrace.state.files import Files
-from headrace.state.lmdb_store import Unit, forget_local, open_unit
+from headrace.state.lmdb_store import StatePartition, forget_local, open_partition
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +28,9 @@ def clean() -> Iterator[None]:
 SMALL_MAP = 1 << 15
 
 
-def opened(root: Path, chain: Chain | None) -> Unit:
+def opened(root: Path, chain: Chain | None) -> StatePartition:
     files = Files(str(root / "checkpoint"))
-    return open_unit(root / "local", files, "u", chain, map_bytes=SMALL_MAP)
+    return open_partition(root / "local", files, "u", chain, map_bytes=SMALL_MAP)
 
 
 def epoch(root: Path, chain: Chain | None, stem: str, rows: dict[bytes, bytes]) -> Chain:
@@ -40,7 +40,7 @@ def epoch(root: Path, chain: Chain | None, stem: str, rows: dict[bytes, bytes]) 
     return unit.seal(stem)
 
 
-def rows_of(unit: Unit) -> dict[bytes, bytes]:
+def rows_of(unit: StatePartition) -> dict[bytes, bytes]:
     found = dict(unit.scan(b"", b"\xff"))
     unit.close()
     return found
@@ -57,14 +57,14 @@ import json, sys
 from pathlib import Path
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import open_unit
+from headrace.state.lmdb_store import open_partition
 root = Path({str(root)!r})
 files = Files(str(root / "checkpoint"))
-unit = open_unit(root / "local", files, "u", Chain.from_json(json.loads(sys.argv[1])),
+unit = open_partition(root / "local", files, "u", Chain.from_json(json.loads(sys.argv[1])),
                  map_bytes={SMALL_MAP})
 unit.put({name.encode()!r}, b"x" * 100_000)
 chain = unit.seal({stem!r})
-open_unit(root / "local", files, "u", chain).close()
+open_partition(root / "local", files, "u", chain).close()
 print(json.dumps(chain.to_json()))
 """
     done = subprocess.run(
@@ -114,10 +114,10 @@ import json, sys
 from pathlib import Path
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import open_unit
+from headrace.state.lmdb_store import open_partition
 root = Path({str(tmp_path)!r})
 chain = Chain.from_json(json.loads(sys.argv[1]))
-open_unit(root / "local", Files(str(root / "checkpoint")), "u", chain, map_bytes={SMALL_MAP})
+open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain, map_bytes={SMALL_MAP})
 """
     subprocess.run(
         [sys.executable, "-c", code, json.dumps(chain.to_json())], check=True, timeout=60
@@ -127,8 +127,8 @@ open_unit(root / "local", Files(str(root / "checkpoint")), "u", chain, map_bytes
 
 def test_rows_are_not_written_over_a_copy_that_moved_meanwhile(tmp_path: Path) -> None:
     environment = current(tmp_path / "u", SMALL_MAP)
-    one = Standing(link="one", version=1, mark=1)
-    two = Standing(link="two", version=2, mark=2)
+    one = AppliedVersion(link="one", version=1, mark=1)
+    two = AppliedVersion(link="two", version=2, mark=2)
     assert environment.apply(lambda: [([b"a"], [b"1"])], None, one)
     assert not environment.apply(lambda: [([b"a"], [b"2"])], None, two)
     txn = environment.read()
@@ -203,10 +203,10 @@ import json, sys
 from pathlib import Path
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import open_unit
+from headrace.state.lmdb_store import open_partition
 root = Path({str(tmp_path)!r})
 chain = Chain.from_json(json.loads(sys.argv[1]))
-unit = open_unit(root / "local", Files(str(root / "checkpoint")), "u", chain)
+unit = open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain)
 print("open", flush=True)
 sys.stdin.readline()
 print(len(list(unit.scan(b"", b"z"))), flush=True)
@@ -233,10 +233,10 @@ import json, os, sys
 from pathlib import Path
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import open_unit
+from headrace.state.lmdb_store import open_partition
 root = Path({str(tmp_path)!r})
 chain = Chain.from_json(json.loads(sys.argv[1]))
-unit = open_unit(root / "local", Files(str(root / "checkpoint")), "u", chain)
+unit = open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain)
 os._exit(9)
 """
     ours = current(tmp_path / "local" / "u")._env

@@ -180,7 +180,7 @@ def test_a_worker_gets_the_same_files_and_no_credentials(
     assert b"wJalrXUtnFEMI" not in carried
     again = pickle.loads(carried)
     assert (again.place, again.path("a"), again.read("state/a")) == (
-        files.place, files.path("a"), b"x",
+        files.location, files.path("a"), b"x",
     )
 
 

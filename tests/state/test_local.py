@@ -12,7 +12,7 @@ import pytest
 
 from headrace.errors import StateError
 from headrace.state import local
-from headrace.state.local import NOTE, Copy, LocalPlace, copies, is_dead, sweep_copies
+from headrace.state.local import NOTE, Copy, LocalFolder, copies, is_dead, sweep_copies
 from headrace.state.machine import Machine, this_machine
 
 HERE = Machine(host="mill", boot="b00710ad-1")
@@ -54,15 +54,15 @@ def test_a_copy_without_a_note_is_dead_only_if_it_can_be_nobody_elses(
     assert is_dead(Copy(folder=Path(folder) / "t"), HERE, shared=shared) is dead
 
 
-def place(root: Path, checkpoint: Path | str) -> LocalPlace:
-    return LocalPlace(state_dir=str(root / "local"), checkpoint=str(checkpoint))
+def place(root: Path, checkpoint: Path | str) -> LocalFolder:
+    return LocalFolder(state_dir=str(root / "local"), checkpoint=str(checkpoint))
 
 
 def test_the_default_is_a_folder_of_this_user_alone_below_the_temporary_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    found = LocalPlace(state_dir="", checkpoint=GONE).open("")
+    found = LocalFolder(state_dir="", checkpoint=GONE).open("")
     base = tmp_path / f"headrace-state-{os.geteuid()}"
     assert found.parent.parent == base
     for folder in (base, found.parent, found):
@@ -106,7 +106,7 @@ def test_a_process_that_has_looked_sees_when_the_folder_is_opened_or_replaced(
 
 
 def test_the_name_of_the_executor_is_put_in_and_all_executors_are_found(tmp_path: Path) -> None:
-    told = LocalPlace(state_dir=f"{tmp_path}/[x]-{{executor}}", checkpoint=THERE)
+    told = LocalFolder(state_dir=f"{tmp_path}/[x]-{{executor}}", checkpoint=THERE)
     assert told.bases() == []
     one, two = told.open("one"), told.open("two")
     assert one.parts[: len(tmp_path.parts) + 1] == (*tmp_path.parts, "[x]-one")

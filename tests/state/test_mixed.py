@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.errors import StateError
 from headrace.state.files import Files
 from headrace.state.layout import Kind, kind_of, time_of
-from headrace.state.lmdb_store import forget_local, open_unit
+from headrace.state.lmdb_store import forget_local, open_partition
 from headrace.state.mixed import fresh_name, own_part, pack, unpack
 from headrace.state.snapshot import redistribute
 
@@ -51,7 +51,7 @@ def test_a_unit_cut_anew_holds_its_part_in_the_order_of_names(tmp_path: Path) ->
     files = Files(str(tmp_path / "checkpoint"))
     chains = []
     for shard in range(2):
-        unit = open_unit(tmp_path / "local", files, f"1-{shard}", None)
+        unit = open_partition(tmp_path / "local", files, f"1-{shard}", None)
         for second in range(10):
             places = [shard + 2 * n for n in range(5)]
             unit.put(fresh_name(Kind.SLICE, 3, second), pack(places, [second] * 5, places))

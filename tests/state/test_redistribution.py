@@ -13,7 +13,7 @@ from headrace.state import layout
 from headrace.state.chain import Chain
 from headrace.state.files import Files
 from headrace.state.layout import EVERYWHERE, MIXED, OWN, TIMED, Kind
-from headrace.state.lmdb_store import Unit, forget_local, open_unit
+from headrace.state.lmdb_store import StatePartition, forget_local, open_partition
 from headrace.state.snapshot import read_chain, redistribute
 
 
@@ -38,7 +38,7 @@ def written(root: Path, shards: int) -> tuple[list[Chain], dict[bytes, bytes], d
     common: dict[bytes, bytes] = {}
     chains = []
     for shard in range(shards):
-        first = open_unit(root / "local", files, f"1-{shard}", None)
+        first = open_partition(root / "local", files, f"1-{shard}", None)
         second: dict[bytes, bytes] = {}
         for kind in set(Kind) - MIXED:
             for number in range(24):
@@ -58,7 +58,7 @@ def written(root: Path, shards: int) -> tuple[list[Chain], dict[bytes, bytes], d
                     first.put(row, value)
         gone = name(Kind.CELL, shard, b"gone")
         first.put(gone, b"gone")
-        again = open_unit(root / "local", files, f"1-{shard}", first.seal("e1"))
+        again = open_partition(root / "local", files, f"1-{shard}", first.seal("e1"))
         again.delete(gone)
         for row, value in second.items():
             again.put(row, value)
@@ -66,14 +66,14 @@ def written(root: Path, shards: int) -> tuple[list[Chain], dict[bytes, bytes], d
     return chains, keyed, common
 
 
-def dealt(root: Path, chains: list[Chain], shard: int, shards: int) -> Unit:
-    return open_unit(
+def dealt(root: Path, chains: list[Chain], shard: int, shards: int) -> StatePartition:
+    return open_partition(
         root / "new", Files(str(root / "checkpoint")), f"2-{shard}", None,
         from_chains=chains, shard=shard, shards=shards,
     )
 
 
-def everything(unit: Unit) -> dict[bytes, bytes]:
+def everything(unit: StatePartition) -> dict[bytes, bytes]:
     return dict(unit.scan(b"", b"\xff"))
 
 
@@ -89,7 +89,7 @@ def test_every_row_of_a_key_is_on_one_new_shard_and_common_rows_on_all(
         rows = everything(unit)
         unit.close()
         assert {row: rows.pop(row) for row in common} == common
-        assert {layout.place_of(row) % new for row in rows} <= {shard}
+        assert {layout.key_group_of(row) % new for row in rows} <= {shard}
         assert not seen.keys() & rows.keys()
         seen.update(rows)
     assert seen == keyed
@@ -111,7 +111,7 @@ def test_the_first_seal_makes_a_chain_that_stands_alone(tmp_path: Path) -> None:
     files.delete([row for each in chains for row in each.names()])
     forget_local()
     shutil.rmtree(tmp_path / "new")
-    again = open_unit(tmp_path / "new", files, "2-0", chain)
+    again = open_partition(tmp_path / "new", files, "2-0", chain)
     assert everything(again) == {**keyed, **common, new: b"new"}
     assert dict(read_chain(files, chain, lambda _: True)) == {**keyed, **common, new: b"new"}
 
@@ -123,7 +123,7 @@ def test_the_first_seal_writes_the_snapshot_even_if_the_epoch_changed_nothing(
     chain = dealt(tmp_path, chains, 0, 1).seal("e3")
     assert (len(chain.base), chain.logs) == (1, ())
     files = Files(str(tmp_path / "checkpoint"))
-    unit = open_unit(tmp_path / "new", files, "2-0", chain)
+    unit = open_partition(tmp_path / "new", files, "2-0", chain)
     assert (unit.fetched, unit.restored) == (0, False)
     assert everything(unit) == {**keyed, **common}
 
@@ -134,7 +134,7 @@ def test_the_epoch_after_reads_no_file(tmp_path: Path) -> None:
     unit.put(name(Kind.CELL, 0), b"new")
     chain = unit.seal("e3")
     files = Files(str(tmp_path / "checkpoint"))
-    following = open_unit(tmp_path / "new", files, "2-0", chain)
+    following = open_partition(tmp_path / "new", files, "2-0", chain)
     assert (following.fetched, following.restored) == (0, False)
     assert following.get(name(Kind.CELL, 0)) == b"new"
 
@@ -182,13 +182,13 @@ def test_a_deal_that_was_cut_off_begins_anew(
 def test_shards_that_have_no_rows_get_an_empty_chain(tmp_path: Path) -> None:
     chain = dealt(tmp_path, [Chain(), Chain()], 0, 3).seal("e1")
     assert chain.names() == ()
-    unit = open_unit(tmp_path / "new", Files(str(tmp_path / "checkpoint")), "2-0", chain)
+    unit = open_partition(tmp_path / "new", Files(str(tmp_path / "checkpoint")), "2-0", chain)
     assert everything(unit) == {}
 
 
 def test_a_row_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     files = Files(str(tmp_path / "checkpoint"))
-    unit = open_unit(tmp_path / "local", files, "1-0", None)
+    unit = open_partition(tmp_path / "local", files, "1-0", None)
     unit.put(b"?unknown", b"1")
     chain = unit.seal("e1")
     with pytest.raises(StateError, match="no kind this release knows"):
@@ -211,7 +211,7 @@ def test_reading_a_chain_gives_the_last_value_of_each_row_in_order(
     model: dict[int, bytes] = {}
     chain = Chain()
     for number, changes in enumerate(epochs):
-        unit = open_unit(root / "local", files, "u", chain)
+        unit = open_partition(root / "local", files, "u", chain)
         for place, value in changes.items():
             row = name(Kind.CELL, place)
             if value is None:
@@ -223,6 +223,6 @@ def test_reading_a_chain_gives_the_last_value_of_each_row_in_order(
         chain = unit.seal(f"e{number}")
     expected = [(name(Kind.CELL, place), model[place]) for place in sorted(model)]
     assert list(read_chain(files, chain, lambda _: True)) == expected
-    odd = [pair for pair in expected if layout.place_of(pair[0]) % 2]
-    assert list(read_chain(files, chain, lambda row: layout.place_of(row) % 2 == 1)) == odd
+    odd = [pair for pair in expected if layout.key_group_of(pair[0]) % 2]
+    assert list(read_chain(files, chain, lambda row: layout.key_group_of(row) % 2 == 1)) == odd
     forget_local()

@@ -14,7 +14,7 @@ from apache_beam.transforms.window import FixedWindows, IntervalWindow
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-from headrace.state.layout import PLACES, Kind, kind_of
+from headrace.state.layout import KEY_GROUPS, Kind, kind_of
 from headrace.state.store import MemoryStore
 from headrace.worker.batched.batches import batch_of, columns
 from headrace.worker.exchange.keys import ShardOf
@@ -94,7 +94,7 @@ class Bench:
             Side(index=i, mapping=mapping, channel=self.channels[i], window_coder=INTERVALS)
             for i, mapping in enumerate(self.mappings)
         ]
-        place = ShardOf(coders.VarIntCoder(), PLACES).any if self.keyed else None
+        place = ShardOf(coders.VarIntCoder(), KEY_GROUPS).any if self.keyed else None
         coder = KEYED_CODER if self.keyed else MAIN_CODER
         self.graph = PendingGraph(3, sides, coder, place)
 

@@ -18,7 +18,7 @@ def caught(function: Any, *arguments: Any) -> BaseException:
     with pytest.raises(Exception) as outer:
         try:
             function(*arguments)
-        except Exception as error:  # noqa: BLE001 (as lanes do)
+        except Exception as error:  # noqa: BLE001 (as batched chains do)
             assert error.__traceback__ is not None
             error.__traceback__ = error.__traceback__.tb_next  # this frame stands for ours
             augment(error, "Parse")
@@ -36,7 +36,7 @@ def test_the_users_frames_are_shown_once_and_without_the_message() -> None:
     assert told.short.count("in reads") == 1
     assert "int(line)" in told.short
     assert "invalid literal" not in told.short  # Python prints it below
-    assert "lanes.py" not in told.short
+    assert "batched chains.py" not in told.short
 
 
 def test_the_place_is_the_users_own_last_line_and_not_the_librarys() -> None:

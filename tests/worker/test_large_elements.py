@@ -79,7 +79,7 @@ def see(_: bytes) -> None:
 def test_small_elements_that_become_large_ones_do_not_wait_for_one_another(
     step: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A lane runs on whole batches: 2,048 names of files must not become 2,048 contents at once."""
+    """Batches are run whole: 2,048 names of files must not become 2,048 contents at once."""
     monkeypatch.setattr(weights, "WAITING_BYTES", 10 * len(KILOBYTE))
     WAITED.update(made=0, seen=0, most=0)
     on_headrace(

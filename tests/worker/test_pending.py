@@ -20,7 +20,7 @@ from apache_beam.utils import windowed_value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.state.layout import EVERYWHERE, OWN, PLACES, Kind, kind_of, place_of
+from headrace.state.layout import EVERYWHERE, KEY_GROUPS, OWN, Kind, key_group_of, kind_of
 from headrace.state.store import MemoryStore
 from headrace.worker.batched.batches import Columns, batch_of
 from headrace.worker.exchange.keys import ShardOf
@@ -265,7 +265,7 @@ def deal(stores: list[MemoryStore], shards: int) -> list[MemoryStore]:
                 for to in dealt:
                     to.put(row, value)
             elif kind not in OWN:
-                to = dealt[place_of(row) % shards]
+                to = dealt[key_group_of(row) % shards]
                 assert row not in to.rows, "two shards gave a row the same name"
                 to.put(row, value)
     return dealt
@@ -273,7 +273,7 @@ def deal(stores: list[MemoryStore], shards: int) -> list[MemoryStore]:
 
 @pytest.mark.parametrize("shards", [1, 3, 5])
 def test_elements_follow_their_keys_to_another_number_of_shards(shards: int) -> None:
-    place = ShardOf(coders.VarIntCoder(), PLACES).any
+    place = ShardOf(coders.VarIntCoder(), KEY_GROUPS).any
     old = [Bench([same, same], [OFTEN, ONCE], keyed=True) for _ in range(2)]
     for start in (0, 50):
         for shard, bench in enumerate(old):
@@ -333,7 +333,7 @@ def test_elements_without_key_that_wait_are_spread_over_places() -> None:
     for _ in range(8):
         bench.epoch(element(1, 0, window(1)))
     chunks = [row for row in bench.store.rows if kind_of(row) is Kind.PENDING_ELEMENTS]
-    assert len({place_of(row) % 4 for row in chunks}) > 1
+    assert len({key_group_of(row) % 4 for row in chunks}) > 1
 
 
 def test_moved_elements_hold_the_watermark_at_the_earliest_of_all_batches() -> None:

@@ -10,7 +10,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.state.layout import Kind, any_place, kind_of, name
+from headrace.state.layout import Kind, any_key_group, kind_of, name
 from headrace.worker.userstate.residuals import Residuals
 from tests.worker.stream_groups import CountingStore
 
@@ -89,7 +89,7 @@ def test_rows_of_a_checkpoint_without_the_index_of_holds_get_one() -> None:
     """Such rows were written up to checkpoint format 2."""
     store = CountingStore()
     for due, hold, element in [(10, 4, b"a"), (20, 3, b"b")]:
-        row = name(Kind.RESIDUAL, STAGE, any_place(element), (0).to_bytes(4, "big"), time=due)
+        row = name(Kind.RESIDUAL, STAGE, any_key_group(element), (0).to_bytes(4, "big"), time=due)
         store.put(row, marshal.dumps((hold, "t", element), 2))
     rests = epoch(store)
     assert (rests.next_wakeup(), rests.hold()) == (10, 3)

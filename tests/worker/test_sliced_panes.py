@@ -184,7 +184,7 @@ def test_slices_dealt_out_to_other_shards_lose_and_double_nothing(
         shards = _cut(shards, [make() for _ in range(size)])
         ours = []
         for number, shard in enumerate(shards):
-            mine = [e for e in found if shard.grouper._place_of(e.value[0]) % size == number]  # type: ignore[attr-defined]
+            mine = [e for e in found if shard.grouper._key_group_of(e.value[0]) % size == number]  # type: ignore[attr-defined]
             ours += shard.epoch(mine, seconds * SECOND)
         theirs = alone.epoch(found, seconds * SECOND)
         assert Counter(map(_summed, ours)) == Counter(map(_summed, theirs))

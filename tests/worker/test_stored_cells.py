@@ -14,7 +14,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 
 from headrace.errors import HeadraceError, StateError
-from headrace.state.layout import PLACES, Kind, kind_of, place_of
+from headrace.state.layout import KEY_GROUPS, Kind, key_group_of, kind_of
 from headrace.state.store import MemoryStore
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.sideinputs.side_inputs import SideInputs
@@ -207,9 +207,9 @@ def test_rows_lie_at_the_place_of_their_key() -> None:
         worker = Worker(store)
         worker.state(ONE, key).write(1)
         worker.end_epoch()
-    place = ShardOf(KEYS, PLACES).any
+    place = ShardOf(KEYS, KEY_GROUPS).any
     for kind in (Kind.CELL, Kind.EXPIRY):
-        found = {place_of(row) for row in store.rows if kind_of(row) is kind}
+        found = {key_group_of(row) for row in store.rows if kind_of(row) is kind}
         assert found == {place(key) for key in keys}
 
 

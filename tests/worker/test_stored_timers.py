@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import HeadraceError, StateError
-from headrace.state.layout import PLACES, Kind, kind_of, place_of
+from headrace.state.layout import KEY_GROUPS, Kind, key_group_of, kind_of
 from headrace.state.store import MemoryStore
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.sideinputs.side_inputs import SideInputs
@@ -46,7 +46,7 @@ DOMAINS = {
     TimeDomain.REAL_TIME: beam_runner_api_pb2.TimeDomain.PROCESSING_TIME,
 }
 
-place = ShardOf(KEYS, PLACES).any
+place = ShardOf(KEYS, KEY_GROUPS).any
 
 
 @dataclass(frozen=True)
@@ -362,7 +362,7 @@ def test_an_event_time_timer_has_two_rows_and_a_processing_time_timer_three() ->
     assert Counter(map(kind_of, store.rows)) == {
         Kind.TIMER: 2, Kind.TIMER_EVENT: 1, Kind.TIMER_CLOCK: 1, Kind.TIMER_HOLD: 1,
     }  # fmt: skip
-    assert Counter(map(place_of, store.rows)) == {place("a"): 2, place("b"): 3}
+    assert Counter(map(key_group_of, store.rows)) == {place("a"): 2, place("b"): 3}
 
 
 def test_names_stay_within_what_the_store_takes_whatever_their_parts() -> None:

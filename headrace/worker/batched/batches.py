@@ -31,8 +31,8 @@ Meta = Any  # WindowedValue | Columns; not a union, as Beam's class is untyped
 class Assigned(tuple[Any, ...]):
     """Windows that a window function gave: Beam would hold them in a list.
 
-    In a lane they are a tuple, as all elements of a window share one object, and Beam multiplies
-    lists in place.
+    In a batched chain they are a tuple, as all elements of a window share one object, and Beam
+    multiplies lists in place.
     """
 
     __slots__ = ()

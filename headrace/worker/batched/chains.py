@@ -1,9 +1,9 @@
-"""Express lanes: runs chains of simple operations of a stage on whole batches.
+"""Runs chains of simple operations of a stage on whole batches.
 
 Beam's operations hand elements on one by one, half a microsecond each. Where a ParDo is simple (see
-`steps`), a lane calls the user's function in a loop of its own and passes whole batches on. All of
-Beam's operations stay in place: they start and finish bundles, hold the metrics, and take what
-lanes do not cover, so a lane may end anywhere.
+`steps`), a batched chain calls the user's function in a loop of its own and passes whole batches
+on. All of Beam's operations stay in place: they start and finish bundles, hold the metrics, and
+take what batched chains do not cover, so a batched chain may end anywhere.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Edge:
 
 
 def given(windows: Any) -> tuple[Any, ...]:
-    """Give the result of a window function in the form that lanes keep it in."""
+    """Give the result of a window function in the form that batched chains keep it in."""
     return Assigned(windows) if isinstance(windows, list) else tuple(windows)
 
 

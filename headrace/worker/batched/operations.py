@@ -43,7 +43,7 @@ class ShardWrite(operations.Operation):  # type: ignore[misc]
 
 
 class SimpleDo(operations.DoOperation):  # type: ignore[misc]
-    """A ParDo that a lane may run: Beam's operation plus the function inside its DoFn."""
+    """A ParDo that a batched chain may run: Beam's operation plus the function inside its DoFn."""
 
     step: Any = None
     window_fn: Any = None
@@ -152,7 +152,7 @@ _beam_par_do, _par_do_payload = _FACTORY._known_urns[_PAR_DO]  # noqa: SLF001 (n
 
 
 def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consumers: Any) -> Any:
-    """Build Beam's ParDo; a simple one keeps hold of its DoFn for the lanes."""
+    """Build Beam's ParDo; a simple one keeps hold of its DoFn for the batched chains."""
     wants_more = (
         payload.side_inputs
         or payload.state_specs

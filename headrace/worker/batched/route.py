@@ -1,4 +1,4 @@
-"""Lays the lanes of one stage: which operations run on batches, and what follows them.
+"""Lays the batched chains of one stage: which operations run on batches, and what follows them.
 
 Takes the stage's descriptor and Beam's operations, gives one entry per stage input. Decides once,
 when the stage is built.
@@ -40,7 +40,7 @@ _PHASES = {
 }
 
 
-#: Elements gathered before a lane runs; fewer than a batch, as they may be large.
+#: Elements gathered before a batched chain runs; fewer than a batch, as they may be large.
 REBATCH_VALUES = 512
 
 
@@ -66,7 +66,7 @@ class Rebatcher:
 
 
 class Route:
-    """The lanes of one stage."""
+    """The batched chains of one stage."""
 
     def __init__(self, descriptor: Proto, ops: dict[str, Any], context: Any) -> None:
         self._descriptor = descriptor
@@ -90,7 +90,7 @@ class Route:
         }
         for transform_id, op in ops.items():
             if isinstance(op, SimpleDo) and transform_id not in self._nodes:
-                # Fed one by one by an operation outside the lanes: gather batches for it.
+                # Fed one by one by an operation outside the batched chains: gather batches for it.
                 # A block is a batch already, and who made it must not run ahead.
                 most = 1 if op.step.shape is Shape.BLOCK else REBATCH_VALUES
                 rebatcher = Rebatcher(self._node(transform_id), most)

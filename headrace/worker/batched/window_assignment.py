@@ -1,7 +1,7 @@
 """Assigns windows to whole batches; equal windows are one object.
 
-Takes a window function, gives a node of a lane. The common window functions are computed on the
-microseconds alone, the others are asked value by value.
+Takes a window function, gives a node of a batched chain. The common window functions are computed
+on the microseconds alone, the others are asked value by value.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class PayloadKind(IntEnum):
     KEYED_ROWS = 1  # encoded key, then the windowed value without its key, one after the other
     GROUPED = 2  # primitive keys, and for each the list of its primitive values
     GROUPED_WINDOWED = 3  # the same, once per set of windows
-    REPORT = 4  # metrics and other findings of a task, for the driver
+    REPORT = 4  # metrics and other logs of a task, for the driver
     COLUMNS = 5  # one Arrow record batch without its schema
     PULSE = 6  # watermarks of channels, from one task to one shard
     HIGHS = 7  # how far the event times of a DataFrame's partitions have come

@@ -74,9 +74,9 @@ class _StoredChunk(NamedTuple):
 class WindowTables(StreamGrouper):
     """Default trigger, no lateness: tables of this epoch in memory, those of older ones as rows.
 
-    A row is (window end, place, window start, key, number): the values of one epoch. Rows are only
-    appended; they are read once, when their window fires, one key after the other. With `compact`
-    there is one row per key and window, read and written anew when the key is touched.
+    A row is (window end, key group, window start, key, number): the values of one epoch. Rows are
+    only appended; they are read once, when their window fires, one key after the other. With
+    `compact` there is one row per key and window, read and written anew when the key is touched.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class WindowTables(StreamGrouper):
             raise TypeError(msg)
         self._intake = intake
         self._values = ValueBytes(kv.value_coder())
-        self._place_of = ShardOf(kv.key_coder(), layout.PLACES).any
+        self._key_group_of = ShardOf(kv.key_coder(), layout.KEY_GROUPS).any
         self._stage = stage
         self._memory = memory_bytes
         self._compact = compact
         # What is combined is small, and slices are put together in memory.
         self._lazy = LAZY_BYTES if compact is None and slices is None else sys.maxsize
         self._counter_row = layout.name(
-            Kind.META, stage, layout.any_place(b"panes"), layout.part(b"panes")
+            Kind.META, stage, layout.any_key_group(b"panes"), layout.part(b"panes")
         )
         self._tables: Tables = {}
         self._used = 0
@@ -246,7 +246,8 @@ class WindowTables(StreamGrouper):
 
     def _named(self) -> Iterator[tuple[bytes, bytes, list[Value]]]:
         """Give for every key of every window how its rows begin, what stands before the values."""
-        key_bytes, real, place_of = self._intake.key_bytes, self._intake.real_key, self._place_of
+        key_bytes, real = self._intake.key_bytes, self._intake.real_key
+        key_group_of = self._key_group_of
         for (start, end), table in self._tables.items():
             first = layout.head(Kind.GROUP, self._stage) + layout.stamp(end)
             begin = layout.stamp(start)
@@ -254,8 +255,8 @@ class WindowTables(StreamGrouper):
                 encoded = key_bytes(key)
                 part = layout.part(encoded)
                 before = b"" if len(encoded) <= layout.MAX_PART_BYTES else _whole(encoded)
-                place = place_of(real(key)).to_bytes(_PLACE_BYTES, "big")
-                yield first + place + begin + part, before, values
+                key_group = key_group_of(real(key)).to_bytes(_KEY_GROUP_BYTES, "big")
+                yield first + key_group + begin + part, before, values
 
     def _append(self) -> None:
         number = self._next_number().to_bytes(_NUMBER_BYTES, "big")
@@ -287,9 +288,9 @@ class WindowTables(StreamGrouper):
         return number
 
 
-# Where the parts of a row's name stand: kind and stage, end, place, start, key, number.
+# Where the parts of a row's name stand: kind and stage, end, key group, start, key, number.
 _END = slice(3, 11)
-_PLACE_BYTES = 4
+_KEY_GROUP_BYTES = 4
 _START = slice(15, 23)
 _KEY_AT = 23
 _NUMBER_BYTES = 8

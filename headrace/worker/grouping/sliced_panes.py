@@ -185,7 +185,7 @@ class SlicedTables(WindowTables):
             table = {key: compact(values) for key, values in table.items()}
         keys = list(table)
         lists: list[Value] = list(table.values())
-        places = list(map(self._place_of, map(self._intake.real_key, keys)))
+        key_groups = list(map(self._key_group_of, map(self._intake.real_key, keys)))
         form = 0
         if Opaque not in set(map(type, keys)):
             form |= _PLAIN_KEY
@@ -197,7 +197,7 @@ class SlicedTables(WindowTables):
             lists = list(map(self._values.encode, lists))
         self._store.put(
             mixed.fresh_name(Kind.SLICE, self._stage, end),
-            mixed.pack(places, [form] * len(keys), keys, lists),
+            mixed.pack(key_groups, [form] * len(keys), keys, lists),
         )
 
     def _take_rows_of(self, start: int, end: int, table: Table) -> None:

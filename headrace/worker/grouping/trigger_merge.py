@@ -29,7 +29,7 @@ Found = dict[WindowKey, Arrived]
 
 def merge(record: Record, found: Found, window_fn: Any, driver: Any) -> Iterable[Arrived]:
     """Merge the windows that came with those that are known; give the elements by the outcome."""
-    if all(place in record.windows for place in found):
+    if all(key in record.windows for key in found):
         return found.values()
     if type(window_fn) is Sessions:
         return _merge_sessions(record, found, driver)
@@ -79,10 +79,10 @@ def _merge_sessions(record: Record, found: Found, driver: Any) -> Iterable[Arriv
 
 
 def _put(moved: Found, window: Window, arrived: Arrived) -> None:
-    place = window_key(window)
-    into = moved.get(place)
+    key = window_key(window)
+    into = moved.get(key)
     if into is None:
-        moved[place] = Arrived(window, arrived.values, arrived.times)
+        moved[key] = Arrived(window, arrived.values, arrived.times)
     else:
         into.values.extend(arrived.values)
         into.times.extend(arrived.times)
@@ -111,9 +111,9 @@ class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
         record, driver = self._record, self._driver
         target = window_key(merge_result)
         for window in to_be_merged:
-            place = window_key(window)
-            if place != target:
-                self.merged_away[place] = merge_result
+            key = window_key(window)
+            if key != target:
+                self.merged_away[key] = merge_result
                 # Panes are counted anew in the window that comes out.
                 record.clear_state(window, driver.INDEX)
                 record.clear_state(window, driver.NONSPECULATIVE_INDEX)
@@ -123,6 +123,6 @@ class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
 
     def final(self, window: Window) -> Any:
         """Give the window that took the place of another in the end."""
-        while (place := window_key(window)) in self.merged_away:
-            window = self.merged_away[place]
+        while (key := window_key(window)) in self.merged_away:
+            window = self.merged_away[key]
         return window

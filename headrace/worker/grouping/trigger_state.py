@@ -42,7 +42,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
 
     def __init__(self, rows: TriggerRows, suffix: bytes, encoded_key: bytes) -> None:
         self._rows = rows
-        self.suffix = suffix  # place, key and perhaps window: how its names end
+        self.suffix = suffix  # key group, key and perhaps window: how its names end
         self.encoded_key = encoded_key
         self.indexed = NOWHERE
         self.windows: dict[WindowKey, Known] = {}
@@ -162,9 +162,9 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         """Let a window take over the ids of others."""
         target = window_key(merge_result)
         for window in to_be_merged:
-            place = window_key(window)
-            if place != target and place in self.windows:
-                moved = self.windows.pop(place).ids
+            key = window_key(window)
+            if key != target and key in self.windows:
+                moved = self.windows.pop(key).ids
                 known = self.windows.get(target)
                 if known is None:
                     self.windows[target] = Known(merge_result, moved)
@@ -233,13 +233,13 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         )
 
     def _first(self, window: Window) -> Cell:
-        place = window_key(window)
-        known = self.windows.get(place)
+        key = window_key(window)
+        known = self.windows.get(key)
         if known is not None:
             return self._cells[known.ids[0]]
         ident = self._next_id
         self._next_id += 1
-        self.windows[place] = Known(window, [ident])
+        self.windows[key] = Known(window, [ident])
         cell = self._cells[ident] = Cell({}, {}, None, False, 0)
         return cell
 

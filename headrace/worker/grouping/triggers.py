@@ -65,7 +65,7 @@ class TriggeredGroups(StreamGrouper):
         kv = windowed_coder.wrapped_value_coder
         self._stage = stage
         self._key_impl = kv.key_coder().get_impl()
-        self._place_of = ShardOf(kv.key_coder(), layout.PLACES).any
+        self._key_group_of = ShardOf(kv.key_coder(), layout.KEY_GROUPS).any
         self._lateness: int = windowing.allowed_lateness.micros
         self._merging: bool = windowing.windowfn.is_merging()
         self._window_fn = windowing.windowfn
@@ -166,13 +166,13 @@ class TriggeredGroups(StreamGrouper):
             for element in elements:
                 value = element.value
                 for window in element.windows:
-                    place = window_key(window)
-                    of_window = found.get(place)
+                    key = window_key(window)
+                    of_window = found.get(key)
                     if of_window is None:
                         if is_over(last_moment(window), watermark, allowed):
                             self.dropped += 1
                             continue
-                        of_window = found[place] = Arrived(window, [], [])
+                        of_window = found[key] = Arrived(window, [], [])
                     of_window.values.append(value)
                     of_window.times.append(element.timestamp_micros)
                     if self._copy is not None and len(element.windows) > 1:
@@ -294,7 +294,7 @@ class TriggeredGroups(StreamGrouper):
 
     def _record(self, encoded_key: bytes, key: Key, window: Window | None) -> Record:
         """Give the record of a key, or of a key and window where windows do not merge."""
-        suffix = self._place_of(key).to_bytes(4, "big") + layout.part(encoded_key)
+        suffix = self._key_group_of(key).to_bytes(4, "big") + layout.part(encoded_key)
         if not self._merging:
             suffix += layout.part(self._rows.window_impl.encode(window))
         known = self._records.get(suffix) or self._stored(suffix)

@@ -55,7 +55,7 @@ class PendingGraph:
         stage: int,
         sides: Sequence[Side],
         windowed_coder: WindowedCoder,
-        key_place: Callable[[Any], int] | None,
+        key_group: Callable[[Any], int] | None,
     ) -> None:
         """Describe a stage.
 
@@ -63,7 +63,7 @@ class PendingGraph:
             stage: its number in the plan.
             sides: its side inputs, by index.
             windowed_coder: of its main input.
-            key_place: gives the place of a key; None if the main input has no keys that matter.
+            key_group: gives the key group of a key; None if the main input has no keys that matter.
         """
         self._sides = tuple(sides)
         self._side_impls = [side.window_coder.get_impl() for side in sides]
@@ -74,7 +74,7 @@ class PendingGraph:
         value_impl = windowed_coder.wrapped_value_coder.get_impl()
         self._encode, self._decode = value_impl.encode_to_stream, value_impl.decode_from_stream
         self._window_impl = windowed_coder.window_coder.get_impl()
-        self._key_place = key_place
+        self._key_group = key_group
         self._rows = PendingRows(stage, len(self._sides), self._window_impl)
         self._forget_epoch()
 
@@ -213,30 +213,30 @@ class PendingGraph:
     def _keep(
         self, node: Node, values: list[Value], meta: Columns, positions: Sequence[int]
     ) -> None:
-        """Push elements back: into one buffer, or into one for each place."""
-        if self._key_place is None:
+        """Push elements back: into one buffer, or into one for each key group."""
+        if self._key_group is None:
             self._fill(node, NOWHERE, values, meta, positions)
         else:
-            places: dict[int, list[int]] = {}
+            groups: dict[int, list[int]] = {}
             for i in positions:
-                places.setdefault(self._key_place(values[i][0]), []).append(i)
-            for place, chosen in places.items():
-                self._fill(node, place, values, meta, chosen)
+                groups.setdefault(self._key_group(values[i][0]), []).append(i)
+            for group, chosen in groups.items():
+                self._fill(node, group, values, meta, chosen)
         node.count += len(positions)
         self._count += len(positions)
 
     def _fill(
-        self, node: Node, place: int, values: list[Value], meta: Columns, chosen: Sequence[int]
+        self, node: Node, group: int, values: list[Value], meta: Columns, chosen: Sequence[int]
     ) -> None:
-        buffer = node.buffers.get(place)
+        buffer = node.buffers.get(group)
         if buffer is None:
-            buffer = node.buffers[place] = Buffer()
+            buffer = node.buffers[group] = Buffer()
         times, panes = meta.times, meta.panes
         moments = [times[i] for i in chosen]
         buffer.take([values[i] for i in chosen], moments, [panes[i] for i in chosen], self._encode)
         node.least = min(node.least, *moments)
         if buffer.full:
-            node.sealed.append((place, node.buffers.pop(place).seal(node.name)))
+            node.sealed.append((group, node.buffers.pop(group).seal(node.name)))
 
     # -- algorithm 2
 

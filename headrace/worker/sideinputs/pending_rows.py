@@ -24,12 +24,12 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from headrace.errors import StateError
 from headrace.state.layout import (
     Kind,
-    any_place,
+    any_key_group,
     head,
+    key_group_of,
     moment,
     name,
     part,
-    place_of,
     rest_of,
     stamp,
     under,
@@ -41,7 +41,7 @@ from headrace.worker.beam_types import Value, Window
 END: int = MAX_TIMESTAMP.micros
 #: Before every time: nothing has been scanned yet.
 NEVER = -(1 << 63)
-#: Place of elements without a key: where their chunks lie is settled when they are written.
+#: Key group of elements without a key: where their chunks lie is settled when they are written.
 NOWHERE = -1
 #: Bytes after which a chunk is closed, even if it holds few elements.
 MAX_CHUNK_BYTES = 1 << 20
@@ -55,7 +55,7 @@ _PANES = PaneInfoCoderImpl()
 
 
 class Buffer:
-    """Elements of one main window and place that came in this epoch, encoded."""
+    """Elements of one main window and key group that came in this epoch, encoded."""
 
     __slots__ = ("_out", "_panes", "_times")
 
@@ -137,8 +137,8 @@ class Node:
         self.held: int | None = None  # `least` as the store has it; None: not in the store
         self.needs: dict[int, Window] = {}  # side input -> window, if asked this epoch
         self.edges: dict[int, bytes] = {}  # side input -> edge, where its row is not written yet
-        self.buffers: dict[int, Buffer] = {}  # by place
-        self.sealed: list[tuple[int, bytes]] = []  # place and chunk
+        self.buffers: dict[int, Buffer] = {}  # by key group
+        self.sealed: list[tuple[int, bytes]] = []  # key group and chunk
 
 
 class PendingRows:
@@ -185,7 +185,7 @@ class PendingRows:
 
     @property
     def _here(self) -> tuple[int, bytes]:
-        """Give place and first part of the rows of tiers 1 and 2.
+        """Give key group and first part of the rows of tiers 1 and 2.
 
         These follow from the chunks, and a shard that gets chunks of others makes them anew: so
         they may lie anywhere, but no two shards may give a row the same name.
@@ -207,7 +207,7 @@ class PendingRows:
             node.count += count
             node.least = min(node.least, least)
             node.chunks += 1
-            pages[encoded].append(_PAGE_ENTRY.pack(place_of(row), row[-_TAIL_BYTES:]))
+            pages[encoded].append(_PAGE_ENTRY.pack(key_group_of(row), row[-_TAIL_BYTES:]))
         for kind in (Kind.PENDING_SIDE, Kind.PENDING_MAIN):
             for row, _ in list(store.scan(*under(head(kind, self._stage)))):
                 store.delete(row)
@@ -230,9 +230,11 @@ class PendingRows:
         return self._edges_of(index, deadline, side) + part(main)
 
     def _edges_of(self, index: int, deadline: int, side: bytes) -> bytes:
-        place, mine = self._here
+        key_group, mine = self._here
         number = index.to_bytes(2, "big")
-        return name(Kind.PENDING_SIDE, self._stage, place, mine, number, part(side), time=deadline)
+        return name(
+            Kind.PENDING_SIDE, self._stage, key_group, mine, number, part(side), time=deadline
+        )
 
     def take_edges(self, index: int, deadline: int, side: bytes) -> list[bytes]:
         """Delete the edges from a side window; give the main windows they lead to."""
@@ -272,8 +274,8 @@ class PendingRows:
         for edge in node.edges.values():
             store.put(edge, node.name)
         page = [
-            self._write_chunk(node, place, chunk)
-            for place, chunk in [
+            self._write_chunk(node, key_group, chunk)
+            for key_group, chunk in [
                 *node.sealed, *((p, buffer.seal(node.name)) for p, buffer in node.buffers.items())
             ]
         ]
@@ -289,10 +291,10 @@ class PendingRows:
         facts = _NODE_ROW.pack(node.count, node.least, node.pages, node.chunks)
         store.put(self._node_row(node.name), facts + lacks)
 
-    def _write_chunk(self, node: Node, place: int, chunk: bytes) -> bytes:
+    def _write_chunk(self, node: Node, key_group: int, chunk: bytes) -> bytes:
         tail = self._written_by + node.chunks.to_bytes(4, "big")
         # Spread, so that another number of shards shares the work.
-        where = any_place(node.name + tail) if place == NOWHERE else place
+        where = any_key_group(node.name + tail) if key_group == NOWHERE else key_group
         self._rows.put(self._chunk_row(where, node.name, tail), chunk)
         node.chunks += 1
         return _PAGE_ENTRY.pack(where, tail)
@@ -308,8 +310,8 @@ class PendingRows:
         store = self._rows
         for number in range(node.pages):
             page = self._page_row(node.name, number)
-            for place, tail in _PAGE_ENTRY.iter_unpack(self._must(page)):
-                row = self._chunk_row(place, node.name, tail)
+            for key_group, tail in _PAGE_ENTRY.iter_unpack(self._must(page)):
+                row = self._chunk_row(key_group, node.name, tail)
                 chunk = self._must(row)
                 store.delete(row)
                 yield chunk
@@ -320,8 +322,8 @@ class PendingRows:
             yield buffer.seal(node.name)
 
     def _main_row(self, *rest: bytes) -> bytes:
-        place, mine = self._here
-        return name(Kind.PENDING_MAIN, self._stage, place, mine, *rest)
+        key_group, mine = self._here
+        return name(Kind.PENDING_MAIN, self._stage, key_group, mine, *rest)
 
     def _node_row(self, window: bytes) -> bytes:
         return self._main_row(_NODE, part(window))
@@ -332,8 +334,8 @@ class PendingRows:
     def _page_row(self, window: bytes, number: int) -> bytes:
         return self._main_row(_PAGE, part(window), number.to_bytes(4, "big"))
 
-    def _chunk_row(self, place: int, window: bytes, tail: bytes) -> bytes:
-        return name(Kind.PENDING_ELEMENTS, self._stage, place, part(window), tail)
+    def _chunk_row(self, key_group: int, window: bytes, tail: bytes) -> bytes:
+        return name(Kind.PENDING_ELEMENTS, self._stage, key_group, part(window), tail)
 
     @property
     def _rows(self) -> Store:

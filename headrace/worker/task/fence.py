@@ -36,8 +36,8 @@ def check() -> None:
         return
     if _epoch.files.exists(_epoch.next_driver):
         msg = (
-            f"a newer driver has taken checkpoint {_epoch.files.place} over; this task belongs to "
-            f"incarnation {_epoch.incarnation} and stops, nothing of epoch {_epoch.number} counts"
+            f"a newer driver has taken checkpoint {_epoch.files.location} over; this task belongs "
+            f"to incarnation {_epoch.incarnation} and stops, epoch {_epoch.number} does not count"
         )
         raise CheckpointError(msg)
 

@@ -34,7 +34,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 _BEAMS = logging.getLogger("apache_beam.runners.common")
 
 
-class Findings(logging.Handler):
+class TaskLogs(logging.Handler):
     """A logging handler that keeps records until they are asked for.
 
     Args:
@@ -53,7 +53,7 @@ class Findings(logging.Handler):
         self._showwarning: Any = None
         self._root_level = logging.WARNING
 
-    def __enter__(self) -> Findings:
+    def __enter__(self) -> TaskLogs:
         root = logging.getLogger()
         if self._teller is not None:
             # Else each record would come twice: what a worker writes is the driver's to show too.

@@ -35,7 +35,7 @@ from headrace.worker.protocol import Epoch, ShardReport, StageReport, SuperstepT
 from headrace.worker.task.build import Built, build
 from headrace.worker.task.bundles import blaming, call_finalisers
 from headrace.worker.task.in_memory import InMemory
-from headrace.worker.task.logs import Findings
+from headrace.worker.task.logs import TaskLogs
 from headrace.worker.task.memory import Memory
 from headrace.worker.task.outlets import Send
 from headrace.worker.task.report_rows import row_of
@@ -96,7 +96,7 @@ class ShardRun:
         self, epoch: Epoch, send: Send, rows: Iterable[SuperTuple], frame: Iterable[Value] | None
     ) -> None:
         """Run one epoch, to its report; `frame` are Arrow batches of a DataFrame, if one feeds."""
-        with Findings(self._task.settings.log_level, self._task.settings.ear) as findings:
+        with TaskLogs(self._task.settings.log_level, self._task.settings.ear) as logs:
             built = self._build()
             self.finalise(epoch.confirmed)
             self._begin(epoch, built, send)
@@ -116,7 +116,7 @@ class ShardRun:
                 self.finalise((epoch.attempt,))  # nothing follows that could undo the epoch
             else:
                 built.outlets.send(row_of(report, self._home))
-            for row in findings.rows():
+            for row in logs.rows():
                 built.outlets.send(row)
 
     def _build(self) -> Built:

@@ -16,9 +16,9 @@ from headrace.errors import StateError
 from headrace.plan.clocks import MIN_TIME as BEGINNING
 from headrace.state.chain import Chain
 from headrace.state.crash_points import Point, crash_point
-from headrace.state.layout import PLACES
-from headrace.state.lmdb_store import open_unit
-from headrace.state.unit import Unit
+from headrace.state.layout import KEY_GROUPS
+from headrace.state.lmdb_store import open_partition
+from headrace.state.partition import StatePartition
 from headrace.worker.beam_types import WindowedCoder
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.grouping.choose import make_stream_grouper
@@ -45,7 +45,7 @@ class Stored:
         self._superstep = superstep
         self._shard = shard
         self._shards = shards
-        self._unit: Unit | None = None
+        self._unit: StatePartition | None = None
         self._side_inputs = SideInputs()
         self.cells = StoredCells(self._side_inputs)
         self._sides: dict[int, StoredSide] = {}
@@ -92,10 +92,10 @@ class Stored:
             )
             for need in needs
         ]
-        place = None
+        key_group = None
         if keyed:
-            place = ShardOf(windowed_coder.wrapped_value_coder.key_coder(), PLACES).any
-        made = PendingGraph(stage, sides, windowed_coder, place)
+            key_group = ShardOf(windowed_coder.wrapped_value_coder.key_coder(), KEY_GROUPS).any
+        made = PendingGraph(stage, sides, windowed_coder, key_group)
         self._pending.append(made)
         return made
 
@@ -130,14 +130,14 @@ class Stored:
             last, _ = epoch.watermarks.get((stage, self._shard), NOTHING_YET)
             grouper.attach(unit, last, epoch.now)
 
-    def _open(self, epoch: Epoch) -> Unit:
+    def _open(self, epoch: Epoch) -> StatePartition:
         assert epoch.local is not None
         assert epoch.files is not None
         name = self._name
         former = epoch.former.get(self._superstep, ()) if name not in epoch.chains else ()
         local = epoch.local.open(_executor())
         try:
-            return open_unit(
+            return open_partition(
                 local, epoch.files, name, epoch.chains.get(name, Chain()), from_chains=former,
                 shard=self._shard, shards=self._shards, run=epoch.run,
             )

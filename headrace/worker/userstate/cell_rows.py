@@ -13,7 +13,7 @@ from operator import itemgetter
 from struct import Struct
 
 from headrace.plan.lateness import over_from
-from headrace.state.layout import PLACES, Kind, head, part
+from headrace.state.layout import KEY_GROUPS, Kind, head, part
 from headrace.state.store import Store, odd_rows
 from headrace.worker.beam_types import Coder, CoderImpl, Value
 from headrace.worker.exchange.keys import ShardOf
@@ -36,13 +36,13 @@ _sort_key = itemgetter(0)
 class Owners:
     """Names who owns a row: one key and window of one step.
 
-    An owner is the place, the step, the key and the window, in this order, so that all rows of an
-    owner stand side by side in every kind.
+    An owner is the key group, the step, the key and the window, in this order, so that all rows of
+    an owner stand side by side in every kind.
     """
 
     def __init__(self, transform_id: str, key_coder: Coder) -> None:
         self.step = blake2b(transform_id.encode(), digest_size=8).digest()
-        self._place = ShardOf(key_coder, PLACES).any
+        self._key_group = ShardOf(key_coder, KEY_GROUPS).any
         self._decode = key_coder.get_impl().decode_nested
         self._keys: dict[bytes, bytes] = {}
         self._windows: dict[bytes, bytes] = {}
@@ -51,8 +51,8 @@ class Owners:
         """Give the owner of a key in nested encoding and an encoded window."""
         start = self._keys.get(key)
         if start is None:
-            place = self._place(self._decode(key)).to_bytes(4, "big")
-            start = self._keys[key] = place + self.step + part(key)
+            key_group = self._key_group(self._decode(key)).to_bytes(4, "big")
+            start = self._keys[key] = key_group + self.step + part(key)
         end = self._windows.get(window)
         if end is None:
             end = self._windows[window] = part(window)

@@ -1,4 +1,4 @@
-"""Keeps what splittable DoFns have left for later: elements with rests of restrictions.
+"""Keeps what splittable DoFns have left for later: elements with the rest of a restriction.
 
 Takes them as Beam gives them at the end of a bundle or at a split, gives back those that are due.
 They lie in the shard's store, by the time at which they may go on; an index says which of them
@@ -14,10 +14,10 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 from headrace.state.layout import (
     Kind,
-    any_place,
+    any_key_group,
     head,
+    key_group_of,
     name,
-    place_of,
     rest_of,
     stamp,
     time_of,
@@ -32,7 +32,7 @@ _HERE = b"\x00"
 
 
 class Residual(NamedTuple):
-    """One rest."""
+    """One residual."""
 
     due: int  # processing time, in microseconds
     hold: int  # the watermark of what it may still put out
@@ -49,7 +49,7 @@ def residual_of(transform_id: str, application: Proto, now: int, *, at_once: boo
 
 
 class Residuals:
-    """The rests of one stage on one shard."""
+    """The residuals of one stage on one shard."""
 
     def __init__(self, stage: int) -> None:
         self._stage = stage
@@ -75,10 +75,10 @@ class Residuals:
         due = [r for r in self._fresh if r.due <= now]
         self._fresh = [r for r in self._fresh if r.due > now]
         for row, value in list(self._store.scan(*until(Kind.RESIDUAL, self._stage, now))):
-            rest = _read(row, value)
-            due.append(rest)
+            residual = _read(row, value)
+            due.append(residual)
             self._store.delete(row)
-            self._store.delete(self._hold_row(row, rest))
+            self._store.delete(self._hold_row(row, residual))
         return due
 
     def take_all(self) -> list[Residual]:
@@ -100,15 +100,15 @@ class Residuals:
     def flush(self) -> None:
         """Write what is new to the store."""
         assert self._store is not None
-        for count, rest in enumerate(self._fresh):
-            place = any_place(rest.element)
+        for count, residual in enumerate(self._fresh):
+            key_group = any_key_group(residual.element)
             row = name(
-                Kind.RESIDUAL, self._stage, place, count.to_bytes(4, "big"), time=rest.due
+                Kind.RESIDUAL, self._stage, key_group, count.to_bytes(4, "big"), time=residual.due
             )
-            while self._store.get(row) is not None:  # the same moment and place, epochs ago
+            while self._store.get(row) is not None:  # the same moment and key group, epochs ago
                 row += b"+"
-            self._store.put(row, marshal.dumps(tuple(rest)[1:], 2))
-            self._store.put(self._hold_row(row, rest), _HERE)
+            self._store.put(row, marshal.dumps(tuple(residual)[1:], 2))
+            self._store.put(self._hold_row(row, residual), _HERE)
         self._fresh = []
 
     def _first(self, kind: Kind) -> int | None:
@@ -118,11 +118,11 @@ class Residuals:
             return time_of(row)
         return None
 
-    def _hold_row(self, row: bytes, rest: Residual) -> bytes:
+    def _hold_row(self, row: bytes, residual: Residual) -> bytes:
         """Give the name of the index row that belongs to a row."""
         return name(
-            Kind.RESIDUAL_HOLD, self._stage, place_of(row), stamp(rest.due), rest_of(row),
-            time=rest.hold,
+            Kind.RESIDUAL_HOLD, self._stage, key_group_of(row), stamp(residual.due), rest_of(row),
+            time=residual.hold,
         )
 
     def _index(self) -> None:

@@ -29,7 +29,7 @@ _EVENT_TIME = beam_runner_api_pb2.TimeDomain.EVENT_TIME
 _FIRST, _LAST = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros
 _STAMP_BYTES = 8
 _TIME_END = 11  # kind, stage, time; see layout.name
-_KEY_START = 12  # place and step; see Owners
+_KEY_START = 12  # key group and step; see Owners
 _DIGESTED, _DIGEST_BYTES = 0xFF, 24  # see layout.part
 
 

@@ -17,12 +17,12 @@ SETTINGS = NetworkSettings(window_ms=1_000, server_threshold=2, user_threshold=4
 # User 7: two entries on server 1 and two on server 2 in the first second, one on server 3, which is
 # below the first threshold; three on server 1 in the next second, below the second threshold.
 # User 8: four on one server, the last of them in the last microsecond of the first second.
-PLACES = [
+KEY_GROUPS = [
     (0, 1, 7), (10, 2, 7), (20, 1, 7), (30, 2, 7), (40, 3, 7),
     (1_000_000, 1, 7), (1_000_001, 1, 7), (1_000_002, 1, 7),
     (1, 4, 8), (2, 4, 8), (3, 4, 8), (999_999, 4, 8),
 ]
-ENTRIES = [Entry(number, *place) for number, place in enumerate(PLACES)]
+ENTRIES = [Entry(number, *place) for number, place in enumerate(KEY_GROUPS)]
 ANSWER = [(0, 7, 2, 4), (0, 8, 1, 4)]
 
 

@@ -51,21 +51,11 @@ class Winner(NamedTuple):
     price: int
     bid_time: int
 
-
-class Standing(NamedTuple):
-    """Names the places of what is known of an auction: the plain tuple in its cell.
-
-    Before there is a valid bid the price is one below the reserve, so that one comparison does. An
-    auction that is over expires at 0: no bid comes before that.
-    """
-
-    expires: int
-    price: int
-    bid_time: int
-    bidder: int | None
-    category: int
-    seller: int
-    forget: int  # when even the fact that it is over may be forgotten
+#: What is known of an auction, the plain tuple in its cell: expires, price, bid time, bidder,
+#: category, seller, and when even the fact that it is over may be forgotten.
+#: Before there is a valid bid the price is one below the reserve, so that one comparison does. An
+#: auction that is over expires at 0: no bid comes before that.
+BestBid = tuple[Any, ...]
 
 
 #: Later than any bid: where the first valid bid's time is compared with it, the bid wins.
@@ -81,17 +71,17 @@ def mean_length_ms(settings: Any) -> int:
 
 
 def opened(terms: Terms, patience_ms: int) -> tuple[Any, ...]:
-    """Give the standing of an auction without bids."""
+    """Give the best of an auction without bids."""
     reserve, expires, category, seller, date_time = terms
     return expires, reserve - 1, _NEVER, None, category, seller, date_time + patience_ms
 
 
-def improved(standing: tuple[Any, ...], offers: tuple[Offer, ...]) -> tuple[Any, ...]:
-    """Give the standing after some bids; the same object if none of them is better."""
-    expires = standing[0]
+def improved(best: BestBid, offers: tuple[Offer, ...]) -> BestBid:
+    """Give the best after some bids; the same object if none of them is better."""
+    expires = best[0]
     if not expires:
-        return standing
-    _, price, time, bidder, *_ = standing
+        return best
+    _, price, time, bidder, *_ = best
     better = False
     for offer in offers:
         if offer[1] >= price and offer[0] < expires:
@@ -101,7 +91,7 @@ def improved(standing: tuple[Any, ...], offers: tuple[Offer, ...]) -> tuple[Any,
             ):
                 time, price, bidder = offer
                 better = True
-    return (expires, price, time, bidder, *standing[4:]) if better else standing
+    return (expires, price, time, bidder, *best[4:]) if better else best
 
 
 class Gather(beam.DoFn):  # type: ignore[misc]
@@ -143,7 +133,7 @@ class Gather(beam.DoFn):  # type: ignore[misc]
 class Close(beam.DoFn):  # type: ignore[misc]
     """Keeps the best bid of each auction, and gives it when the auction is over.
 
-    The cell of an auction holds nothing, or the bids that wait for it, or its `Standing`, or
+    The cell of an auction holds nothing, or the bids that wait for it, or its `BestBid`, or
     `_OVER`. The one timer is set for what comes next: a waiting bid grows too old, the auction
     expires, or enough time has gone by for nobody to bid any more.
     """

@@ -12,8 +12,8 @@ import pytest
 from headrace.engine.replay import replay
 from headrace.worker.exchange.super_tuples import REPORT_CHANNEL
 from headrace.worker.protocol import LogReport, from_row
-from headrace.worker.task import logs as findings
-from headrace.worker.task.logs import Findings
+from headrace.worker.task import logs as logs
+from headrace.worker.task.logs import TaskLogs
 from tests.worker.harness import on_headrace
 
 LOG = logging.getLogger("user.code")
@@ -23,7 +23,7 @@ class OldWarning(UserWarning):
     """A warning class of the user's own."""
 
 
-def entries(found: Findings) -> list[dict[str, Any]]:
+def entries(found: TaskLogs) -> list[dict[str, Any]]:
     rows = list(found.rows())
     assert all(r.channel == REPORT_CHANNEL for r in rows)
     reports = [from_row(r.seq, r.payload) for r in rows]
@@ -31,13 +31,13 @@ def entries(found: Findings) -> list[dict[str, Any]]:
 
 
 def test_a_quiet_task_reports_nothing() -> None:
-    with Findings(logging.INFO) as found:
+    with TaskLogs(logging.INFO) as found:
         LOG.debug("below the level")
     assert entries(found) == []
 
 
 def test_records_keep_name_level_message_and_traceback() -> None:
-    with Findings(logging.INFO) as found:
+    with TaskLogs(logging.INFO) as found:
         LOG.info("seen %d of %s", 3, "four")
         try:
             dict[str, int]()["gone"]
@@ -53,8 +53,8 @@ def test_records_keep_name_level_message_and_traceback() -> None:
 
 
 def test_more_records_than_the_limit_are_counted_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "MAX_RECORDS", 3)
-    with Findings(logging.INFO) as found:
+    monkeypatch.setattr(logs, "MAX_RECORDS", 3)
+    with TaskLogs(logging.INFO) as found:
         for i in range(10):
             LOG.warning("record %d", i)
     kept = entries(found)
@@ -68,7 +68,7 @@ def test_a_log_call_with_wrong_arguments_does_not_fail_the_task(
 ) -> None:
     """Python's own handlers print such a mistake and go on; ours must not be stricter."""
     monkeypatch.setattr(logging, "raiseExceptions", True)
-    with Findings(logging.INFO) as found:
+    with TaskLogs(logging.INFO) as found:
         found.handle(LOG.makeRecord("user.code", 30, __file__, 1, "%d", ("text",), None))
         LOG.warning("after it")
     assert [entry["message"] for entry in entries(found)][-1] == "after it"
@@ -78,20 +78,20 @@ def test_a_log_call_with_wrong_arguments_does_not_fail_the_task(
 def test_logging_and_warnings_are_as_before_when_the_task_is_over() -> None:
     root = logging.getLogger()
     before = (root.level, list(root.handlers), warnings.showwarning)
-    with Findings(logging.DEBUG):
+    with TaskLogs(logging.DEBUG):
         assert root.level <= logging.DEBUG
     assert (root.level, list(root.handlers), warnings.showwarning) == before
 
 
 def test_sparks_own_chatter_stays_where_it_is() -> None:
-    with Findings(logging.INFO) as found:
+    with TaskLogs(logging.INFO) as found:
         logging.getLogger("py4j.clientserver").warning("noise")
         logging.getLogger("pyspark.sql").warning("noise")
     assert entries(found) == []
 
 
 def test_warnings_are_replayed_with_their_class_and_place() -> None:
-    with Findings(logging.INFO) as found, warnings.catch_warnings():
+    with TaskLogs(logging.INFO) as found, warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("too old", OldWarning, stacklevel=1)
     (entry,) = entries(found)

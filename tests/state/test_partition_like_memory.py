@@ -15,7 +15,7 @@ import headrace.state.chain as chain_module
 import headrace.state.compaction as compaction
 from headrace.state.chain import Chain
 from headrace.state.files import Files
-from headrace.state.lmdb_store import Unit, forget_local, open_unit
+from headrace.state.lmdb_store import StatePartition, forget_local, open_partition
 from headrace.state.snapshot import read_chain, verify_chain
 from headrace.state.store import MemoryStore
 
@@ -56,7 +56,7 @@ class Epochs(RuleBasedStateMachine):
         """Begin an epoch at the last version that counts."""
         chain, rows = self.history[-1]
         local = self.root / f"local{self.machine}"
-        self.unit: Unit = open_unit(local, self.files, "u", chain, map_bytes=1 << 16)
+        self.unit: StatePartition = open_partition(local, self.files, "u", chain, map_bytes=1 << 16)
         self.model = MemoryStore()
         self.model.rows = dict(rows)
 

@@ -26,7 +26,7 @@ from headrace.state.ordered import OrderedNames
 _OVER = "the unit is sealed or closed: what is written to it now would be lost"
 
 
-class Unit:
+class StatePartition:
     """A store (see `headrace.state.store.Store`) that an epoch reads and writes, then seals."""
 
     def __init__(

@@ -24,7 +24,7 @@ class StreamOptions:
 
 
 @dataclass(kw_only=True)
-class Standing:
+class StreamStatus:
     """What a run shows of itself while it goes on. Replaced as a whole after each epoch."""
 
     epoch: int = -1
@@ -61,9 +61,9 @@ def by_step(
 
 
 def shown_after(
-    before: Standing, *, epoch: int, seconds: float, told: EpochSum,
+    before: StreamStatus, *, epoch: int, seconds: float, told: EpochSum,
     watermarks: Mapping[str, tuple[int, int]], infos: Infos,
-) -> Standing:
+) -> StreamStatus:
     """Give what a run shows of itself once an epoch counts.
 
     Args:
