@@ -19,17 +19,23 @@ from headrace.engine.checkpoints import Checkpoint
 from headrace.engine.outputs import Outputs
 from headrace.io.places import EpochFolders
 
-SEEDS = range(1, 400)
+#: Schedules that are tried before a broken protocol counts as one that is not found out.
+MOST_SCHEDULES = 400
 
 
-def found_out(prepare: Callable[[World], None] = lambda _: None) -> tuple[Schedule, str]:
-    """The first schedule that fails, made small; fails if none does."""
-    for seed in SEEDS:
+def found_out(
+    prepare: Callable[[World], None] = lambda _: None, *, first: int = 1
+) -> tuple[Schedule, str]:
+    """The first schedule that fails, made small; fails if none does.
+
+    `first` is where the search begins: a seed that is known to find it saves the time before.
+    """
+    for seed in range(first, first + MOST_SCHEDULES):
         schedule = drawn(seed)
         if judged(schedule, prepare=prepare).problem:
             small = shrunk(schedule, lambda one: bool(judged(one, prepare=prepare).problem))
             return small, judged(small, prepare=prepare).problem
-    pytest.fail(f"nothing was found out by {len(SEEDS)} schedules")
+    pytest.fail(f"nothing was found out by {MOST_SCHEDULES} schedules")
 
 
 def test_hundreds_of_faults_at_every_kind_of_gap_lose_and_double_nothing() -> None:
@@ -58,7 +64,7 @@ def test_a_table_that_takes_rows_from_any_driver_is_found_out() -> None:
     def prepare(world: World) -> None:
         world.fences_table = False
 
-    schedule, problem = found_out(prepare)
+    schedule, problem = found_out(prepare, first=38)
     assert problem.startswith("table: ")
     assert any(fault.kind in (Fault.PAUSE_BEFORE, Fault.PAUSE_AFTER) for fault in schedule.faults)
     assert len(schedule.faults) <= 3
@@ -108,7 +114,7 @@ def test_an_epoch_that_is_not_given_away_to_a_sleeping_driver_is_found_out(
     """Without a lock, a newer driver must take the epoch that an older one may be committing."""
     monkeypatch.setattr(Checkpoint, "shut_out", lambda *_: [])
     monkeypatch.setattr(Checkpoint, "check_newest", lambda _: None)
-    found_out()
+    found_out(first=171)
 
 
 def test_a_failing_schedule_is_made_as_small_as_it_can_be() -> None:
