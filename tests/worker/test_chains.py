@@ -276,7 +276,7 @@ def stop(x: int) -> Any:
         (beam.Filter(fail), "LookupError: seven [while running 'Step']"),
         (beam.FlatMap(fail), "LookupError: seven [while running 'Step']"),
         (beam.FlatMap(fail_in_the_middle), "LookupError: seven [while running 'Step']"),
-        (beam.Map(fail_oddly), "RuntimeError: tests.worker.test_lanes.Odd: (1, 2) [while running"),
+        (beam.Map(fail_oddly), "RuntimeError: tests.worker.test_chains.Odd: (1, 2) [while running"),
         (beam.Map(stop), "StopIteration"),
         (beam.Filter(stop), "StopIteration"),
         (beam.FlatMap(stop), "StopIteration"),
