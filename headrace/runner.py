@@ -180,13 +180,13 @@ class SparkRunner(HeadraceRunner):
         needs, main_session = needs_of(options), _main_session(options)
         check_files(needs)
         sweep_folders()
-        place = find_target(self._spark or frames.session(), wish, known.progress)
+        target = find_target(self._spark or frames.session(), wish, known.progress)
         check_sinks(
-            frames.sinks, place.session, streaming=streaming, own_disk=shares_disk(place.parent)
+            frames.sinks, target.session, streaming=streaming, own_disk=shares_disk(target.parent)
         )
-        provide(needs, place.parent.sparkContext)
+        provide(needs, target.parent.sparkContext)
         if known.shards is None:  # nothing else in a plan depends on their number
-            plan = replace(plan, shards=place.parallelism)
+            plan = replace(plan, shards=target.parallelism)
         settings = Settings(
             super_tuple_bytes=known.super_tuple_bytes,
             max_bundle_elements=known.max_bundle_elements,
@@ -194,12 +194,12 @@ class SparkRunner(HeadraceRunner):
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
             main_session=main_session,
-            python_path=_python_path(place),
-            folder=os.getcwd() if is_local(place.parent.sparkContext.master) else "",
-            ear=_ear_of(place),
+            python_path=_python_path(target),
+            folder=os.getcwd() if is_local(target.parent.sparkContext.master) else "",
+            ear=_ear_of(target),
             run=f"headrace-{uuid.uuid4().hex[:12]}",
         )
-        host = SparkHost(place, settings.run)
+        host = SparkHost(target, settings.run)
         result = (
             StreamResult(plan, host, settings, known.progress, frames, stream_options(known))
             if streaming
@@ -247,16 +247,16 @@ def _name(options: Any) -> str:
     return options.view_as(GoogleCloudOptions).job_name or "pipeline"
 
 
-def _python_path(place: SparkTarget) -> tuple[str, ...]:
+def _python_path(target: SparkTarget) -> tuple[str, ...]:
     """Where the driver imports from; workers of a local session can import from there too."""
-    if not is_local(place.parent.sparkContext.master):
+    if not is_local(target.parent.sparkContext.master):
         return ()
     return tuple(os.path.abspath(folder or os.curdir) for folder in sys.path)
 
 
-def _ear_of(place: SparkTarget) -> str:
+def _ear_of(target: SparkTarget) -> str:
     """Where workers tell what they print and log; nowhere, if they are on other machines."""
-    found = ear() if is_local(place.parent.sparkContext.master) else None
+    found = ear() if is_local(target.parent.sparkContext.master) else None
     return "" if found is None else found.path
 
 

@@ -24,20 +24,20 @@ _NAMES = 44
 
 
 @contextmanager
-def watching(place: SparkTarget, group: str, plan: Plan, style: str) -> Iterator[None]:
+def watching(target: SparkTarget, group: str, plan: Plan, style: str) -> Iterator[None]:
     """Show progress while the block runs."""
-    with showing(looking(place, group, plan), style):
+    with showing(looking(target, group, plan), style):
         yield
 
 
-def looking(place: SparkTarget, group: str, plan: Plan) -> Callable[[float], View]:
+def looking(target: SparkTarget, group: str, plan: Plan) -> Callable[[float], View]:
     """Give what looks at a run."""
     rates, begun = Rates(), [0.0]
 
     def look(seconds: float) -> View:
         heard = ear()
         counts = heard.counts(group) if heard is not None else {}
-        done, total = tasks_done(place, group, plan)
+        done, total = tasks_done(target, group, plan)
         if not done and not counts:
             begun[0] = seconds  # the start of the workers says nothing of what comes behind it
         rate = rates.at(seconds, _taken(plan, counts))
@@ -47,10 +47,10 @@ def looking(place: SparkTarget, group: str, plan: Plan) -> Callable[[float], Vie
     return look
 
 
-def tasks_done(place: SparkTarget, group: str, plan: Plan) -> tuple[int, int]:
+def tasks_done(target: SparkTarget, group: str, plan: Plan) -> tuple[int, int]:
     """Give (finished, all) tasks of the run."""
     total = len(plan.supersteps) * plan.shards
-    tracker = place.parent.sparkContext.statusTracker()
+    tracker = target.parent.sparkContext.statusTracker()
     done = 0
     for job_id in tracker.getJobIdsForGroup(group):
         job: Any = tracker.getJobInfo(job_id)

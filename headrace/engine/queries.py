@@ -43,8 +43,8 @@ logging.getLogger("py4j.clientserver").addFilter(_Quiet())
 class Queries:
     """The queries of one run, by the names of their DataFrames."""
 
-    def __init__(self, place: SparkTarget, options: StreamOptions) -> None:
-        self._place = place
+    def __init__(self, target: SparkTarget, options: StreamOptions) -> None:
+        self._target = target
         self._options = options
         self._queries: dict[str, Any] = {}
         self._folders: dict[str, str] = {}  # of their logs
@@ -55,8 +55,8 @@ class Queries:
         arrived: Callable[[str, Any, int], None],
     ) -> None:
         """Start a query; Spark keeps its log in a folder of the checkpoint."""
-        folder = spark_folder(self._place.session, files.below(log))
-        writer = own_query(self._place, frame, files.is_local).writeStream.foreachBatch(
+        folder = spark_folder(self._target.session, files.below(log))
+        writer = own_query(self._target, frame, files.is_local).writeStream.foreachBatch(
             lambda batch, batch_id: arrived(name, batch, batch_id)
         ).option("checkpointLocation", folder)
         if self._options.available_now:

@@ -129,20 +129,20 @@ def shares_disk(spark: Any) -> bool:
     return is_local(context.master) and str(files).startswith("file:")
 
 
-def own_query(place: SparkTarget, frame: Any, local_logs: bool) -> Any:
+def own_query(target: SparkTarget, frame: Any, local_logs: bool) -> Any:
     """Give a streaming DataFrame as one of our session: its query takes the session's settings.
 
     Args:
-        place: where the pipeline runs.
+        target: where the pipeline runs.
         frame: a DataFrame of the user's session.
         local_logs: Spark's logs of the query are on a local disk.
     """
     for name, value in LOCAL_LOGS.items() if local_logs else ():
-        place.session.conf.set(name, value)
-    jvm = place.session._jvm  # noqa: SLF001 (Spark's Python has no door to the other session)
+        target.session.conf.set(name, value)
+    jvm = target.session._jvm  # noqa: SLF001 (Spark's Python has no door to the other session)
     plan = frame._jdf.logicalPlan()  # noqa: SLF001
-    java = place.session._jsparkSession  # noqa: SLF001
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, plan), place.session)
+    java = target.session._jsparkSession  # noqa: SLF001
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, plan), target.session)
 
 
 def running_session() -> Any | None:

@@ -69,34 +69,34 @@ class SparkHost:
     """A session of Spark's.
 
     Args:
-        place: the session, and the child of it in which we work.
+        target: the session, and the child of it in which we work.
         group: names the run's jobs, so that they can be cancelled together.
     """
 
-    def __init__(self, place: SparkTarget, group: str) -> None:
-        self.place = place
+    def __init__(self, target: SparkTarget, group: str) -> None:
+        self.target = target
         self._group = group
         self._preferred_executors: Any = None  # cached while a stream goes on
 
     @property
     def session(self) -> Any:
         """The user's session."""
-        return self.place.parent
+        return self.target.parent
 
     @property
     def parallelism(self) -> int:
         """How many tasks run side by side."""
-        return self.place.parallelism
+        return self.target.parallelism
 
     @property
     def is_local(self) -> bool:
         """Whether all tasks run on the driver's machine."""
-        return is_local(self.place.parent.sparkContext.master)
+        return is_local(self.target.parent.sparkContext.master)
 
     @property
     def shares_disk(self) -> bool:
         """Whether tasks see the driver's disk."""
-        return shares_disk(self.place.parent)
+        return shares_disk(self.target.parent)
 
     def run_batch(
         self,
@@ -108,13 +108,13 @@ class SparkHost:
     ) -> SparkRows:
         """Build the job of a plan."""
         self._name_jobs(title)
-        rows = launch(plan, self.place.session, settings, sources, schemas)
+        rows = launch(plan, self.target.session, settings, sources, schemas)
         return SparkRows(rows, self.session)
 
     def prepare_epochs(self, shards: int) -> None:
         """Give every shard a home; where all workers share a machine, it is everywhere."""
         if not self.is_local:
-            self._preferred_executors = preferred_executors(self.place.session, shards).persist()
+            self._preferred_executors = preferred_executors(self.target.session, shards).persist()
             self._preferred_executors.count()
 
     def run_epoch(
@@ -123,7 +123,7 @@ class SparkHost:
     ) -> SparkRows:
         """Build the job of an epoch."""
         self._name_jobs(title)
-        session = self.place.session if frame is None else frame.sparkSession
+        session = self.target.session if frame is None else frame.sparkSession
         sticky = self._preferred_executors is not None
         rows = launch_epoch(tasks, session, epoch, shards, frame, whole, sticky)
         return SparkRows(rows, self.session)
@@ -131,7 +131,7 @@ class SparkHost:
     def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Queries:
         """Give the queries of a run; they bring their batches in threads of their own."""
         del wake
-        return Queries(self.place, options)
+        return Queries(self.target, options)
 
     def input_of(self, frame: Any) -> str:
         """Say what a streaming DataFrame reads."""
@@ -139,25 +139,25 @@ class SparkHost:
 
     def check_checkpoint(self, place: str) -> None:
         """Refuse a checkpoint below which Spark could not keep its logs."""
-        see_that_spark_can_open(self.place.session, place)
+        see_that_spark_can_open(self.target.session, place)
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
         """Run the callbacks that still wait in the workers, and tear the stages down."""
-        end_stages(self.place.session, run, confirmed, 2 * self.place.parallelism)
+        end_stages(self.target.session, run, confirmed, 2 * self.target.parallelism)
 
     def watching(self, plan: Plan, style: str) -> AbstractContextManager[None]:
         """Show how far a batch is, by Spark's status tracker."""
         from headrace.engine.progress import watching
 
-        return watching(self.place, self._group, plan, style)
+        return watching(self.target, self._group, plan, style)
 
     def show_log(self) -> None:
         """Let Spark's own log be seen."""
-        show_spark_log(self.place.parent)
+        show_spark_log(self.target.parent)
 
     def cancel(self) -> None:
         """Cancel the run's jobs that are running now; one that is about to start is not."""
-        self.place.parent.sparkContext.cancelJobGroup(self._group)
+        self.target.parent.sparkContext.cancelJobGroup(self._group)
 
     def close(self) -> None:
         """Forget the preferred_executors of the shards."""
@@ -168,5 +168,5 @@ class SparkHost:
             _LOG.debug("the preferred_executors of the shards could not be forgotten: %s", error)
 
     def _name_jobs(self, title: str) -> None:
-        context = self.place.parent.sparkContext
+        context = self.target.parent.sparkContext
         context.setJobGroup(self._group, title, interruptOnCancel=False)

@@ -179,7 +179,7 @@ def test_a_worker_gets_the_same_files_and_no_credentials(
     carried = pickle.dumps(files)
     assert b"wJalrXUtnFEMI" not in carried
     again = pickle.loads(carried)
-    assert (again.place, again.path("a"), again.read("state/a")) == (
+    assert (again.location, again.path("a"), again.read("state/a")) == (
         files.location, files.path("a"), b"x",
     )
 
