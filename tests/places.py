@@ -39,7 +39,7 @@ class Place(Enum):
 
 _LOCAL = LocalSession()
 #: Where the test that runs now has its pipelines; set by the fixture `where`.
-_current = [Place.PROCESS]
+_current = [Place.SPARK]  # unless a test has places: those that use the harness alone need Spark
 
 
 def here() -> Place:
