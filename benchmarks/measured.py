@@ -84,14 +84,11 @@ def _run_here(
     made: list[SuperTuple] = []
     try:
         run = ShardRun.bounded(task, shard)
-        try:
-            if run.fed_by_frame:
-                run.run_epoch(ONLY_EPOCH, made.append, (), batches)
-            else:
-                rows = (row for batch in batches for row in from_batch(batch))
-                run.run_epoch(ONLY_EPOCH, made.append, rows, None)
-        finally:
-            run.tear_down()
+        if run.fed_by_frame:
+            run.run_epoch(ONLY_EPOCH, made.append, (), batches)
+        else:
+            rows = (row for batch in batches for row in from_batch(batch))
+            run.run_epoch(ONLY_EPOCH, made.append, rows, None)
     finally:
         if collecting:
             gc.enable()

@@ -213,15 +213,12 @@ def _work(
         counted = _counted(task, shard)
         send = outbox.send if counted is None else _counting(outbox.send, counted)
         run = ShardRun.bounded(task, shard)
-        try:
-            if run.fed_by_frame:
-                run.run_epoch(ONLY_EPOCH, send, (), batches)
-            else:
-                rows = _rows(batches)
-                rows = rows if counted is None else _seen(rows, task, counted)
-                run.run_epoch(ONLY_EPOCH, send, rows, None)
-        finally:
-            run.tear_down()
+        if run.fed_by_frame:
+            run.run_epoch(ONLY_EPOCH, send, (), batches)
+        else:
+            rows = _rows(batches)
+            rows = rows if counted is None else _seen(rows, task, counted)
+            run.run_epoch(ONLY_EPOCH, send, rows, None)
         if counted is not None:
             counted.tell(done=True)
 

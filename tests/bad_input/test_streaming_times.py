@@ -200,8 +200,7 @@ def test_a_time_that_user_code_makes_up_fails_as_on_beams_own_runner(
         on_headrace(build)
     with pytest.raises(Exception, match=said) as beams:
         on_beam(build)
-    assert type(beams.value).__name__ == kind
-    assert f"{kind}: " in str(ours.value)
+    assert type(beams.value).__name__ == type(ours.value).__name__ == kind
     assert "Stamp" in str(ours.value)
 
 

@@ -96,28 +96,41 @@ class ShardRun:
         self, epoch: Epoch, send: Send, rows: Iterable[SuperTuple], frame: Iterable[Value] | None
     ) -> None:
         """Run one epoch, to its report; `frame` are Arrow batches of a DataFrame, if one feeds."""
-        with TaskLogs(self._task.settings.log_level, self._task.settings.ear) as logs:
-            built = self._build()
-            self.finalise(epoch.confirmed)
-            self._begin(epoch, built, send)
-            trace = self._traced(epoch, built)
+        with self._logs() as logs:
             try:
-                if frame is not None:
-                    self._take_frame(frame, epoch, built)
-                else:
-                    self._take_rows(rows, built)
-                    self._open_sides(built)
-                report = self._finish(epoch, built)
+                built = self._run_epoch(epoch, send, rows, frame)
             finally:
-                self._memory.close()
-                if trace is not None:
-                    trace.done()
-            if self._bounded:
-                self.finalise((epoch.attempt,))  # nothing follows that could undo the epoch
-            else:
-                built.outlets.send(row_of(report, self._home))
+                if self._bounded:
+                    self._tear_down()  # while the driver still hears what DoFns log
             for row in logs.rows():
                 built.outlets.send(row)
+
+    def _run_epoch(
+        self, epoch: Epoch, send: Send, rows: Iterable[SuperTuple], frame: Iterable[Value] | None
+    ) -> Built:
+        built = self._build()
+        self.finalise(epoch.confirmed)
+        self._begin(epoch, built, send)
+        trace = self._traced(epoch, built)
+        try:
+            if frame is not None:
+                self._take_frame(frame, epoch, built)
+            else:
+                self._take_rows(rows, built)
+                self._open_sides(built)
+            report = self._finish(epoch, built)
+        finally:
+            self._memory.close()
+            if trace is not None:
+                trace.done()
+        if self._bounded:
+            self.finalise((epoch.attempt,))  # nothing follows that could undo the epoch
+        else:
+            built.outlets.send(row_of(report, self._home))
+        return built
+
+    def _logs(self) -> TaskLogs:
+        return TaskLogs(self._task.settings.log_level, self._task.settings.ear)
 
     def _build(self) -> Built:
         if self._built is None:
@@ -346,7 +359,11 @@ class ShardRun:
                 call_finalisers(found)
 
     def tear_down(self) -> None:
-        """Let every DoFn tear down."""
+        """Let every DoFn of a stream tear down; a batch does so at its end."""
+        with self._logs():
+            self._tear_down()
+
+    def _tear_down(self) -> None:
         for stage in self._built.stages if self._built is not None else ():
             try:
                 stage.bundles.teardown()
