@@ -59,7 +59,7 @@ class Damage(Enum):
     ZEROS = "the data all zero"
     NOISE = "the data all noise"
     OLDER = "the data of an older copy"
-    OTHER = "the data of another unit's copy"
+    OTHER = "the data of another state partition's copy"
     NO_DATA = "the data deleted"
     DATA_FOLDER = "a folder in place of the data"
     FLIP_LOCK = "8 bytes of the lock file flipped"
@@ -152,7 +152,7 @@ def _fill(root: Path, seed: int) -> str:
     rows: dict[bytes, bytes] = {}
     chain: Chain | None = None
     for epoch in range(EPOCHS):
-        unit = _open(root / "local", files, chain, "last")
+        partition = _open(root / "local", files, chain, "last")
         for _ in range(150):
             name = b"row-%04d" % drawn.randrange(1200)
             # Most are small, so that the tree has many pages and not only long values.
@@ -160,14 +160,14 @@ def _fill(root: Path, seed: int) -> str:
             value = drawn.randbytes(drawn.randrange(size + 1))
             if value:
                 rows[name] = value
-                unit.put(name, value)
+                partition.put(name, value)
             elif rows.pop(name, None) is not None:
-                unit.delete(name)
-        chain = unit.seal(f"epoch-{epoch}")
+                partition.delete(name)
+        chain = partition.seal(f"epoch-{epoch}")
         if epoch == EPOCHS // 2:
             shutil.copytree(root / "local", root / "older")
     other = open_partition(root / "other", files, "1-1", None, map_bytes=MAP_BYTES)
-    other.put(b"row-0001", b"of another unit")
+    other.put(b"row-0001", b"of another state partition")
     other = open_partition(root / "other", files, "1-1", other.seal("other"), map_bytes=MAP_BYTES)
     assert chain is not None
     (root / "made").write_bytes(pickle.dumps((json.dumps(chain.to_json()), rows)))
@@ -182,18 +182,18 @@ def opened(bed: Bed, local: Path, number: int) -> str:
     """Open a copy as the next run does and use it for two epochs; give what is wrong."""
     files, rows, chain = bed.files, dict(bed.rows), bed.chain
     for epoch in range(3):
-        unit = _open(local, files, chain, "next")
-        if dict(unit.scan(*_EVERYTHING)) != rows:
+        partition = _open(local, files, chain, "next")
+        if dict(partition.scan(*_EVERYTHING)) != rows:
             return f"a scan in epoch {epoch}"
-        if any(unit.get(name) != value for name, value in rows.items()):
+        if any(partition.get(name) != value for name, value in rows.items()):
             return f"a row in epoch {epoch}"
-        if unit.rows_held() != len(rows):
+        if partition.rows_held() != len(rows):
             return f"the number of rows in epoch {epoch}"
         for step in range(40):
             name, value = b"new-%04d" % step, b"%d" % epoch * 700
             rows[name] = value
-            unit.put(name, value)
-        chain = unit.seal(f"case-{number}-{epoch}")
+            partition.put(name, value)
+        chain = partition.seal(f"case-{number}-{epoch}")
     return ""
 
 
@@ -243,9 +243,9 @@ def _work(work: Callable[[], str], writing: int) -> None:
         os._exit(code)
 
 
-def spoil(unit: Path, damage: Damage, drawn: random.Random, bed: Path) -> None:
-    """Damage the copy of a unit."""
-    (copy,) = (path for path in unit.iterdir() if path.name.startswith("g"))
+def spoil(partition: Path, damage: Damage, drawn: random.Random, bed: Path) -> None:
+    """Damage the copy of a state partition."""
+    (copy,) = (path for path in partition.iterdir() if path.name.startswith("g"))
     data, lock = copy / "data.mdb", copy / "lock.mdb"
     if damage in _BYTES:
         path = lock if damage in _OF_LOCK else data

@@ -68,7 +68,7 @@ class Gap:
 
     point: Point
     tries: int  # of the life, counted from 1, before which it does not come
-    unit: str = ""  # of a task; empty: the first that comes there
+    partition: str = ""  # of a task; empty: the first that comes there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def _ending_in_gap(drawn: random.Random, life: Life, point: Point | None) -> Lif
     # The driver outlives these, so there are two, and then something that ends it. They are three
     # tries apart: an epoch is tried so often, and one worker may be killed from outside.
     gaps = (
-        Gap(point=point, tries=tries, unit=drawn.choice(("", "", "1-0", "2-1"))),
+        Gap(point=point, tries=tries, partition=drawn.choice(("", "", "1-0", "2-1"))),
         Gap(point=WORKER_POINTS[point is WORKER_POINTS[0]], tries=tries + 3),
     )
     ending = Fault(kind=drawn.choice(_KILLS), epochs=4, delay=drawn.uniform(0, 1.5))
@@ -185,5 +185,5 @@ def crash_text(gaps: tuple[Gap, ...], *, incarnation: int, epoch: int) -> str:
             case Point.BETWEEN_SINKS:  # knows epochs alone, and a start may give one away
                 parts += [f"{point}:{epoch + gap.tries - 1}", f"{point}:{epoch + gap.tries}"]
             case _:
-                parts.append(f"{point}:{attempt}" + (f":{gap.unit}" if gap.unit else ""))
+                parts.append(f"{point}:{attempt}" + (f":{gap.partition}" if gap.partition else ""))
     return ",".join(parts)

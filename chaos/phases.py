@@ -32,7 +32,7 @@ class Progress:
     batches: tuple[int, ...]  # Spark's last batch of each source that counts
 
 
-def standing(checkpoint: Path) -> Progress:
+def status(checkpoint: Path) -> Progress:
     """Read the newest manifest and the number of the newest driver."""
     manifests = _numbered(checkpoint / "manifests")
     incarnation = max(_numbered(checkpoint / "incarnations"), default=0)
@@ -64,7 +64,7 @@ def phases_of(
         claimed_before: the newest incarnation before it was started.
         since: when it was started; what is older was left by those before it.
     """
-    found = standing(checkpoint)
+    found = status(checkpoint)
     if found.incarnation == claimed_before:
         return (Phase.STARTING,)
     following = found.epoch + 1

@@ -19,7 +19,7 @@ from pathlib import Path
 from chaos.disks import Disks
 from chaos.faults import ENDING, FULL, PEACE, START_SECONDS, Fault, Kind, Life, crash_text
 from chaos.inside import JUMP, SLOW, Inside, noted
-from chaos.phases import Phase, Progress, phase_of, standing
+from chaos.phases import Phase, Progress, phase_of, status
 from chaos.processes import POLL_SECONDS, Driver, Home, Part
 from chaos.variants import Variant
 
@@ -103,7 +103,7 @@ class Round:
                 if driver is not None and driver.ended is None:
                     driver.kill_all()
             self.outcome.seconds = time.monotonic() - begun
-            self.outcome.epochs = standing(home.checkpoint).epoch + 1
+            self.outcome.epochs = status(home.checkpoint).epoch + 1
             told = Counter(noted(home.trace))
             for kind, note in ((Kind.SLOW, SLOW), (Kind.CLOCK, JUMP)):
                 if told[note]:
@@ -129,7 +129,7 @@ class Round:
         for fault in life.faults:
             if not self._until(driver, fault, last):
                 break
-            last = standing(self._home.checkpoint).epoch
+            last = status(self._home.checkpoint).epoch
             ended = self._do(driver, fault)
             excused = excused or fault.kind in FULL
             if ended is not None:
@@ -149,7 +149,7 @@ class Round:
         if life.wipe:
             _wipe(state)
             self.outcome.wiped += 1
-        self._before = standing(home.checkpoint)
+        self._before = status(home.checkpoint)
         inside = Inside(
             trace=str(home.trace), slow_seconds=life.slow_seconds, jumps=life.jumps,
             no_locks=self._no_locks,
@@ -199,7 +199,7 @@ class Round:
         return driver.ended is None
 
     def _is_at(self, epoch: int) -> bool:
-        found = standing(self._home.checkpoint)
+        found = status(self._home.checkpoint)
         return found.epoch >= epoch and found.incarnation > self._before.incarnation
 
     def _moving(self, driver: Driver) -> bool:

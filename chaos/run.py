@@ -51,7 +51,7 @@ def main() -> None:
         build(pipeline, spark, told.input, told.output, variant)
         result = pipeline.run()
         state = result.drain() if draining else result.wait_until_finish()
-        epoch = result.standing.epoch
+        epoch = result.stream_status.epoch
         print(f"{'drained' if draining else 'read'}: {state} at epoch {epoch}", flush=True)
     spark.stop()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from chaos.kills import Kill, Kind
-from chaos.phases import Phase, phase_of, standing
+from chaos.phases import Phase, phase_of, status
 from chaos.processes import POLL_SECONDS, Driver, Home, Part
 
 #: An epoch takes seconds; a driver that commits none for so long is stuck.
@@ -47,13 +47,13 @@ def run(home: Home, kills: Sequence[Kill], seed: int, say: Say) -> Outcome:
     outcome, drawn = Outcome(), random.Random(seed)
     begun = time.monotonic()
     shards = 2
-    claimed = standing(home.checkpoint).incarnation
+    claimed = status(home.checkpoint).incarnation
     driver = _start(home, shards, outcome)
     try:
         for number, kill in enumerate(kills, 1):
             if not _until(driver, home, kill, claimed):
                 break
-            claimed_now = standing(home.checkpoint).incarnation
+            claimed_now = status(home.checkpoint).incarnation
             if kill.kind is Kind.WORKER:
                 hit = _kill_worker(driver, drawn)
                 phase = _phase(home, claimed, driver)
@@ -61,7 +61,7 @@ def run(home: Home, kills: Sequence[Kill], seed: int, say: Say) -> Outcome:
                 hit = True
                 (driver.kill_all if kill.kind is Kind.MACHINE else driver.kill_driver)()
                 phase = _phase(home, claimed, driver)
-            epoch = standing(home.checkpoint).epoch + 1
+            epoch = status(home.checkpoint).epoch + 1
             told = f"kill {number} of {len(kills)}: {kill.kind.value} in epoch {epoch}"
             if not hit:
                 say(f"{told}: there was no worker")
@@ -70,7 +70,7 @@ def run(home: Home, kills: Sequence[Kill], seed: int, say: Say) -> Outcome:
             if kill.kind is not Kind.WORKER:
                 told += _restart_notes(home, kill, shards, outcome)
                 shards = kill.shards
-                claimed = max(claimed_now, standing(home.checkpoint).incarnation)
+                claimed = max(claimed_now, status(home.checkpoint).incarnation)
                 driver = _start(home, shards, outcome)
             say(f"{told} ({phase.value})")
         while _moving(driver, home):
@@ -81,7 +81,7 @@ def run(home: Home, kills: Sequence[Kill], seed: int, say: Say) -> Outcome:
         if driver.ended is None:
             driver.kill_all()
     outcome.seconds = time.monotonic() - begun
-    outcome.epochs = standing(home.checkpoint).epoch + 1
+    outcome.epochs = status(home.checkpoint).epoch + 1
     return outcome
 
 
@@ -119,7 +119,7 @@ def _kill_worker(driver: Driver, drawn: random.Random) -> bool:
 def _until(driver: Driver, home: Home, kill: Kill, claimed: int) -> bool:
     """Wait for the moment of a kill; False if the driver came to its end before."""
     while kill.epoch is not None and _moving(driver, home):
-        found = standing(home.checkpoint)
+        found = status(home.checkpoint)
         if found.epoch >= kill.epoch and found.incarnation > claimed:
             break
         time.sleep(POLL_SECONDS)

@@ -137,15 +137,15 @@ def run_stream(spark: Any, bids: int, seconds: float, rest: list[str], console: 
         folder = Path(name)
         market = Market(folder / "market", bids, seconds)
         result = start(spark, folder, rest)
-        while result.standing.epoch < 0 and result.state == "RUNNING":
+        while result.stream_status.epoch < 0 and result.state == "RUNNING":
             time.sleep(0.1)  # the workers are importing Beam
         began = time.monotonic()
         market.start()
         most = Counter[str]()
         rows = bids + len(stream.rates())
         while seen(result) < rows and result.state == "RUNNING":
-            standing = result.standing
-            most |= Counter(waiting=standing.pushed_back, state=standing.state_rows)
+            status = result.stream_status
+            most |= Counter(waiting=status.pushed_back, state=status.state_rows)
             time.sleep(0.1)
         result.drain()
         took = time.monotonic() - began
@@ -155,7 +155,7 @@ def run_stream(spark: Any, bids: int, seconds: float, rest: list[str], console: 
         }
         timings = Counter(row[3] for row in found["volume"])
         console.print(
-            f"read by Structured Streaming, in {result.standing.epoch + 1} epochs of "
+            f"read by Structured Streaming, in {result.stream_status.epoch + 1} epochs of "
             f"{len(result.plan.supersteps)} supersteps on {result.plan.shards} shards: {took:.1f} s"
         )
         console.print(f"  up to {most['waiting']:,} bids waited for the rates of their minute")

@@ -132,12 +132,12 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         try:
             with told_to_end():
                 return self._await(duration)
-        except (ToldToEndError, KeyboardInterrupt) as told:
+        except (ToldToEndError, KeyboardInterrupt) as request:
             try:
                 self._stop(at_once=False)
             except KeyboardInterrupt:
                 self._stop(at_once=True)
-            say_end(told, self._what_is_kept(), remove_own_folders)
+            say_end(request, self._what_is_kept(), remove_own_folders)
             raise
 
     def _what_is_kept(self) -> str:
@@ -227,7 +227,7 @@ class StreamResult(HeadraceResult):
             raise RuntimeError(msg)
 
     def _what_is_kept(self) -> str:
-        epoch = self._stream.standing.epoch
+        epoch = self._stream.status.epoch
         where = "before its first epoch" if epoch < 0 else f"after epoch {epoch}"
         if not self._kept:
             return f"stopped {where}; without --checkpoint, no state is kept"
@@ -263,11 +263,11 @@ class StreamResult(HeadraceResult):
 
     def _standing_now(self) -> str:
         what = f"{self.state}, a stream on {self.plan.shards} shards"
-        standing = self._stream.standing
-        if standing.epoch >= 0:
-            mark = moment(min((out for _, out in standing.watermarks.values()), default=None))
-            what += f", epoch {standing.epoch}" + (f", watermark {mark}" if mark else "")
-            what += f", state {standing.state_rows:,} rows, {size(standing.state_bytes)}"
+        status = self._stream.status
+        if status.epoch >= 0:
+            mark = moment(min((out for _, out in status.watermarks.values()), default=None))
+            what += f", epoch {status.epoch}" + (f", watermark {mark}" if mark else "")
+            what += f", state {status.state_rows:,} rows, {size(status.state_bytes)}"
         if self._failure is not None:
             what += f": {type(self._failure).__name__}: {self._failure}"
         return what
@@ -283,15 +283,15 @@ class StreamResult(HeadraceResult):
         return rows
 
     @property
-    def standing(self) -> StreamStatus:
+    def stream_status(self) -> StreamStatus:
         """How the run stands after its last epoch: watermarks, sizes of state, epoch time."""
-        return self._stream.standing
+        return self._stream.status
 
     def steps(self) -> list[StepView]:
         """Say how each step stands after the last epoch; a rate is not known from one look."""
         from headrace.engine.stream_progress import step_views
 
-        return step_views(self.plan, self._stream.standing)
+        return step_views(self.plan, self._stream.status)
 
     @property
     def queries(self) -> Mapping[str, Any]:
@@ -308,27 +308,27 @@ class StreamResult(HeadraceResult):
         """
         return {
             step: (Timestamp(micros=into), Timestamp(micros=out))
-            for step, (into, out) in self._stream.standing.watermarks.items()
+            for step, (into, out) in self._stream.status.watermarks.items()
         }
 
     def metrics(self) -> FnApiMetrics:
         """Give the user's metrics up to the last committed epoch."""
-        return FnApiMetrics(self._stream.standing.monitoring_infos, user_metrics_only=True)
+        return FnApiMetrics(self._stream.status.monitoring_infos, user_metrics_only=True)
 
     def monitoring_metrics(self) -> FnApiMetrics:
         """Give all metrics, the runner's own too."""
-        return FnApiMetrics(self._stream.standing.monitoring_infos, user_metrics_only=False)
+        return FnApiMetrics(self._stream.status.monitoring_infos, user_metrics_only=False)
 
     @property
     def _monitoring_infos_by_stage(self) -> dict[str, list[Any]]:
-        return {"": [], **self._stream.standing.monitoring_infos}
+        return {"": [], **self._stream.status.monitoring_infos}
 
     def monitoring_infos(self) -> list[Any]:
         """Give Beam's monitoring infos, as portable runners do."""
-        return [info for found in self._stream.standing.monitoring_infos.values() for info in found]
+        return [info for found in self._stream.status.monitoring_infos.values() for info in found]
 
 
-def _near(place: str) -> str:
+def _near(location: str) -> str:
     """Give a folder as a user who is here would write it."""
-    near = place if "://" in place else os.path.relpath(place)
-    return min(near, place, key=len)
+    near = location if "://" in location else os.path.relpath(location)
+    return min(near, location, key=len)

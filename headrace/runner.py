@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import uuid
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 
-class HeadraceRunner(PipelineRunner):  # type: ignore[misc]
+class HeadraceRunner(PipelineRunner, ABC):  # type: ignore[misc]
     """What headrace does with a pipeline wherever its tasks run.
 
     Args:
@@ -129,11 +130,11 @@ class HeadraceRunner(PipelineRunner):  # type: ignore[misc]
             _wait(result)
         return result
 
+    @abstractmethod
     def run_proto(
         self, proto: Any, options: Any, frames: Frames | None = None
     ) -> HeadraceResult:
         """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
-        raise NotImplementedError
 
     def compiled(
         self, proto: Any, options: Any, frames: Frames | None, shards: int

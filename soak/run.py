@@ -103,20 +103,20 @@ def run_phase(
         if result.state != "RUNNING":
             result.wait_until_finish()  # raises what went wrong
             break
-        standing = result.standing
-        if standing.epoch > last:
-            last = standing.epoch
+        status = result.stream_status
+        if status.epoch > last:
+            last = status.epoch
             start = time.monotonic() if start is None else start
             passed = time.monotonic() - start
-            samples.append(look(passed, standing, folder))
+            samples.append(look(passed, status, folder))
             if passed - told >= 30:
                 told = passed
-                say(f"{name}: {passed:.0f} s, epoch {last}, {standing.state_rows} rows of state")
+                say(f"{name}: {passed:.0f} s, epoch {last}, {status.state_rows} rows of state")
         time.sleep(_LOOK_SECONDS)
     result.drain()
     counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     answer = {counter.key.metric.name: counter.result for counter in counters}
-    wrong = complaints(answer, result.standing.elements_late)
+    wrong = complaints(answer, result.stream_status.elements_late)
     say(f"{name}: {len(samples)} epochs, {answer.get('came_rows', 0)} rows")
     return Phase(
         name=name, life=life, samples=tuple(samples),

@@ -56,19 +56,19 @@ def split_checkpoint(folder: Path) -> tuple[int, int]:
     return max(0, allocated(folder) - spark), spark
 
 
-def look(seconds: float, standing: Any, folder: Path) -> Sample:
+def look(seconds: float, status: Any, folder: Path) -> Sample:
     """Take one sample of a run whose checkpoint and local state lie in the folder."""
     processes = tree(os.getpid())
     jvms = [p.pid for p in processes.values() if p.command == "java"]
     ours, log = split_checkpoint(folder / "checkpoint")
     return Sample(
         seconds=seconds,
-        epoch=standing.epoch,
-        epoch_seconds=standing.epoch_seconds,
+        epoch=status.epoch,
+        epoch_seconds=status.epoch_seconds,
         worker_bytes=sum(map(resident, workers(processes))),
         jvm_bytes=sum(map(resident, jvms)),
         local_bytes=allocated(folder / "local"),
         checkpoint_bytes=ours,
         spark_log_bytes=log,
-        state_rows=standing.state_rows,
+        state_rows=status.state_rows,
     )

@@ -1,8 +1,8 @@
 """The two places where tests of epochs and of Beam's suites run: one process, and Spark.
 
-By default everything runs in one process, and what is marked `also_on_spark` on Spark too;
-HEADRACE_SLOW=1 runs all in both. A test that is about Spark itself is marked `spark` and runs there
-alone. The answer may not depend on the place.
+A test that asks for `where` runs in one process, and on Spark too if it is marked `also_on_spark`;
+HEADRACE_SLOW=1 runs all in both. A test that is about Spark itself is marked `spark`, or uses the
+harness without asking for a place, and runs there alone. The answer may not depend on the place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Place(Enum):
 
 _LOCAL = LocalSession()
 #: Where the test that runs now has its pipelines; set by the fixture `where`.
-_current = [Place.SPARK]  # unless a test has places: those that use the harness alone need Spark
+_current = [Place.SPARK]  # for tests that do not ask: some of them kill their worker
 
 
 def here() -> Place:

@@ -85,7 +85,7 @@ def headrace_epochs(bed: Bed, exchanges: int, epochs: int) -> tuple[list[Progres
         finally:
             result.cancel()
         # Only batches that were committed count, and each of them once.
-        rows, batches = answer_of(result).get("rows", 0), result.standing.epoch
+        rows, batches = answer_of(result).get("rows", 0), result.stream_status.epoch
         wrong = [] if rows == batches * ROWS else [f"{name}: {rows} rows in {batches} batches"]
         return found, wrong
 

@@ -85,7 +85,7 @@ _TIMES = [window.start.micros for (window,) in _WINDOWS]
 
 
 class Waiting:
-    """A pending graph and its side input on a unit of its own."""
+    """A pending graph and its side input on a state partition of its own."""
 
     def __init__(self, folder: Path, value_coder: Any) -> None:
         self._local, self._files = folder / "local", Files(str(folder / "checkpoint"))
@@ -103,10 +103,10 @@ class Waiting:
 
     def epoch(self, opened: list[int], first: int, last: int) -> None:
         """Open side windows, then bring elements `first` to `last` - 1."""
-        unit = open_partition(self._local, self._files, "1-0", self._chain)
+        partition = open_partition(self._local, self._files, "1-0", self._chain)
         try:
-            self._graph.attach(unit)
-            self._channel.attach(unit, _BEGINNING)
+            self._graph.attach(partition)
+            self._channel.attach(partition, _BEGINNING)
             if opened:
                 self._channel.add_rows(_payload(opened))
             found = [(0, window) for window in self._channel.advance(_BEGINNING)]
@@ -118,9 +118,9 @@ class Waiting:
             self.waiting = self._graph.count()
             self._channel.flush()
             self._graph.flush()
-            self._chain = unit.seal(f"{self._epoch:08d}")
+            self._chain = partition.seal(f"{self._epoch:08d}")
         finally:
-            unit.close()
+            partition.close()
         self._epoch += 1
 
     def _admit(self, numbers: range) -> None:

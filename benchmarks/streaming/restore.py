@@ -43,40 +43,40 @@ def _start(bed: Bed, folder: Path, *flags: str) -> Any:
 
 
 def restart(bed: Bed, folder: Path, number: int) -> tuple[float, Any]:
-    """Bring one more file; give the seconds until its epoch is committed, and the standing."""
+    """Bring one more file; give the seconds until its epoch is committed, and the status."""
     _write(folder / "rows", number, 0, TOUCHED)
     start = time.perf_counter()
     result = _start(bed, folder)
-    first = result.standing.epoch
+    first = result.stream_status.epoch
 
     def committed() -> bool:
         if result.state != "RUNNING":
             result.wait_until_finish()
-        standing = result.standing
-        return bool(standing.openings > 0 and standing.epoch > max(first, 0))
+        status = result.stream_status
+        return bool(status.openings > 0 and status.epoch > max(first, 0))
 
     try:
         wait_for(committed, "the first epoch after a restart")
         seconds = time.perf_counter() - start
-        standing = result.standing
+        status = result.stream_status
     finally:
         result.cancel()
-    return seconds, standing
+    return seconds, status
 
 
 def restoring(folder: Path) -> tuple[float, int]:
-    """Bring all units back to an empty folder, in this process alone; give seconds and rows.
+    """Bring all state back to an empty folder, in this process alone; give seconds and rows.
 
     No other than the workers has written these files, so all of them are read.
     """
     files = Files(str(folder / "checkpoint"))
-    units = read_manifest(files, epochs_of(files)[-1]).units
+    partitions = read_manifest(files, epochs_of(files)[-1]).partitions
     with TemporaryDirectory(prefix="headrace-bench-") as empty:
         start, rows = time.perf_counter(), 0
-        for name, chain in units.items():
-            unit = open_partition(Path(empty), files, name, chain)
-            rows += unit.rows_held()
-            unit.close()
+        for name, chain in partitions.items():
+            partition = open_partition(Path(empty), files, name, chain)
+            rows += partition.rows_held()
+            partition.close()
         seconds = time.perf_counter() - start
         forget_local()
     return seconds, rows
@@ -112,13 +112,13 @@ def measure(bed: Bed, *, keys: int = 1_000_000, rounds: int = 3) -> Outcome:
             for wipe, seconds_of in ((False, kept), (True, wiped)):
                 if wipe:
                     shutil.rmtree(folder / "local")
-                seconds, standing = restart(bed, folder, number)
+                seconds, status = restart(bed, folder, number)
                 number += 1
                 seconds_of.append(seconds)
-                if standing.restores == 0 or standing.state_rows < keys:
+                if status.restores == 0 or status.state_rows < keys:
                     wrong.append(
-                        f"restore: {standing.restores} shards restored (wiped: {wipe}), "
-                        f"{standing.state_rows} rows of state"
+                        f"restore: {status.restores} shards restored (wiped: {wipe}), "
+                        f"{status.state_rows} rows of state"
                     )
                 word = "wiped" if wipe else "kept"
                 bed.say(f"restore, round {turn + 1}: local state {word}: {seconds:.2f} s")

@@ -96,7 +96,7 @@ def run(bed: Bed, elements: int, *flags: str) -> tuple[float, int, list[str]]:
         start, most = time.perf_counter(), 0
         result = pipeline.run()
         while result.wait_until_finish(duration=100) == "RUNNING":
-            most = max(most, result.standing.state_bytes)
+            most = max(most, result.stream_status.state_bytes)
         seconds = time.perf_counter() - start
         wrong = differences(" ".join(flags) or "slices", answer_of(result), expected(elements))
         return seconds, most, wrong

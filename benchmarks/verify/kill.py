@@ -14,7 +14,7 @@ import sys
 import time
 from enum import Enum
 
-from chaos.phases import standing
+from chaos.phases import status
 from chaos.processes import LINGER_SECONDS, ROOT, descendants, end
 from headrace.lab.systems.system import Request, checkpoint_of
 
@@ -59,7 +59,7 @@ def run_until_killed(request: Request, events: int, crash: Crash) -> None:
         last = " ".join(log.strip().splitlines()[-1:])
         msg = f"the driver ended with {ended} and was not killed: {last}"
         raise RuntimeError(msg)
-    reached = standing(checkpoint_of(request)).epoch + 1
+    reached = status(checkpoint_of(request)).epoch + 1
     if reached != crash.next_epoch:
         msg = f"the crash was meant to come before epoch {crash.next_epoch}, not {reached}"
         raise RuntimeError(msg)

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.verify.choices import disordered, request_of, tries
 from benchmarks.verify.conditions import Cell, Condition, Finding, find
 from benchmarks.verify.kill import Crash, TooShortError, run_until_killed
-from chaos.phases import standing
+from chaos.phases import status
 from headrace.lab.run import Report, run_workload
 from headrace.lab.systems.system import Request, System, checkpoint_of
 from headrace.lab.workload import Workload
@@ -51,7 +51,7 @@ def _verify(
         request = request_of(workload, condition, events, folder / "run")
         report = _run(request, condition, events, system, crash)
         if request.streaming:
-            epochs = standing(checkpoint_of(request)).epoch + 1
+            epochs = status(checkpoint_of(request)).epoch + 1
         given = report.row_count or 0
         rows = report.verdict.rows if report.verdict and report.verdict.rows else given
         finding, why = find(report.verdict, condition, epochs, given)

@@ -1,7 +1,7 @@
 """The simulated pipeline: rows of two scripted streams, counted per key in state, to two sinks.
 
 The epoch loop, the commit, the fences, the stores and the sinks are headrace's own. Only the tasks
-are not Beam's: a few lines count, on real units of state, so that an epoch costs a millisecond. A
+are not Beam's: a few lines count, on real state partitions, so that an epoch costs a millisecond. A
 row tells how often its key had come, so one that is lost or doubled shows in every later one. The
 streams take turns, and not every driver begins with the same one: what an epoch holds is not what
 the same epoch held for the driver before.
@@ -177,7 +177,7 @@ class CountedRows:
 
 
 class CountingHost:
-    """Counts rows by key, on real units of state; see `headrace.engine.host.Host`."""
+    """Counts rows by key, on real state partitions; see `headrace.engine.host.Host`."""
 
     parallelism = SHARDS
     is_local = True
@@ -226,35 +226,35 @@ class CountingHost:
     ) -> tuple[ShardReport, list[Row]]:
         assert epoch.local is not None and epoch.files is not None
         name = f"{superstep}-{shard}"
-        unit = open_partition(
+        partition = open_partition(
             epoch.local.open(""), epoch.files, name, epoch.chains.get(name, Chain()), run=epoch.run
         )
         rows: list[Row] = []
         for key, value in pairs:
             row = b"m" + key.encode()
-            times = struct.unpack("<q", unit.get(row) or bytes(8))[0] + 1
-            unit.put(row, struct.pack("<q", times))
+            times = struct.unpack("<q", partition.get(row) or bytes(8))[0] + 1
+            partition.put(row, struct.pack("<q", times))
             rows.append((key, value, times))
         crash_point(Point.BEFORE_SEAL, epoch.number, epoch.attempt, name)
         stem = f"{epoch.number:08d}-{epoch.incarnation}-{epoch.attempt}-{self._world.driver.number}"
-        chain = unit.seal(stem)
+        chain = partition.seal(stem)
         crash_point(Point.AFTER_SEAL, epoch.number, epoch.attempt, name)
         files = {}
         if rows and self._files in epoch.direct:
             files = {self._files: [self._write(epoch.direct[self._files], name, rows)]}
         return (
             ShardReport(
-                superstep=superstep, shard=shard, unit=name, chain=chain, files=files,
+                superstep=superstep, shard=shard, partition=name, chain=chain, files=files,
                 outputs={self._files: len(rows), self._table: len(rows)},
             ),
             rows,
         )
 
-    def _write(self, folder: str, unit: str, rows: list[Row]) -> str:
+    def _write(self, folder: str, partition: str, rows: list[Row]) -> str:
         """Write rows aside, as a worker does: it makes the folder if that is gone."""
         storage = self.session.storage()
         storage.make_folder(folder)
-        file = f"part-{unit}"
+        file = f"part-{partition}"
         storage.write(f"{folder}/{file}", json.dumps(rows).encode())
         return file
 

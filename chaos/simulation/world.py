@@ -122,9 +122,9 @@ class World:
         found: Driver = self.here.driver
         return found
 
-    def point(self, point: Point, epoch: int, attempt: str, unit: str) -> None:
+    def point(self, point: Point, epoch: int, attempt: str, partition: str) -> None:
         """Come to a point of the commit; an observer of `crash_points`."""
-        del epoch, attempt, unit
+        del epoch, attempt, partition
         if hasattr(self.here, "driver"):
             self.act(f"point {point.value}", lambda: None, is_operation=False)
 

@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     written = Written(found.title, generator.events)
     with showing(written.look, known.progress):
         target = log(
-            generator, known.output, Format(known.format), known.processes, progress=written.told
+            generator, known.output, Format(known.format), known.processes, progress=written.wrote
         )
     seconds = time.monotonic() - start
     print(
@@ -94,7 +94,7 @@ class Written:
         self._total = total
         self._count = 0
 
-    def told(self, count: int) -> None:
+    def wrote(self, count: int) -> None:
         """Take the number."""
         self._count = count
 
@@ -141,12 +141,12 @@ def options_of(events: Events) -> argparse.ArgumentParser:
     group = top.add_argument_group("settings")
     for parameter in parameters_of(events.settings):
         aliases = ["--events"] if parameter.name == "num_events" else []
-        told = f"{parameter.effect} Value: {parameter.domain.tell()}; default: {parameter.default}."
+        text = f"{parameter.effect} Value: {parameter.domain.tell()}; default: {parameter.default}."
         is_flag = isinstance(parameter.default, bool)
         bare: dict[str, Any] = {"nargs": "?", "const": "true"} if is_flag else {}
         group.add_argument(
             *aliases, f"--{parameter.name}", dest=parameter.name, metavar="VALUE",
-            help=told.replace("%", "%%"), **bare,
+            help=text.replace("%", "%%"), **bare,
         )
     return top
 

@@ -61,11 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HeadraceError as e:
         print(f"headrace: {e}", file=sys.stderr)
         return 1
-    except (KeyboardInterrupt, ToldToEndError) as told:
-        print(f"headrace: {name_of(told)}: {said_of(told) or 'nothing is kept'}", file=sys.stderr)
-        if isinstance(told, ToldToEndError):
+    except (KeyboardInterrupt, ToldToEndError) as request:
+        kept = said_of(request) or "nothing is kept"
+        print(f"headrace: {name_of(request)}: {kept}", file=sys.stderr)
+        if isinstance(request, ToldToEndError):
             remove_own_folders()
-            told.obey()
+            request.obey()
         return INTERRUPTED
 
 

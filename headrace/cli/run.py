@@ -95,8 +95,8 @@ def run(arguments: argparse.Namespace, catalog: Catalog | None = None) -> int:
         try:
             with told_to_end():
                 return _run(dataclasses.replace(request, watch=look), system, known)
-        except (KeyboardInterrupt, ToldToEndError) as told:
-            say_end(told, _kept(said_of(told), known), remove_own_folders)
+        except (KeyboardInterrupt, ToldToEndError) as ended:
+            say_end(ended, _kept(said_of(ended), known), remove_own_folders)
             raise
         finally:
             system.stop()
@@ -161,13 +161,13 @@ def options_of(workload: Workload) -> argparse.ArgumentParser:
     for parameter in parameters_of(workload.settings):
         if parameter.name in general:
             continue
-        told = f"{parameter.effect} {_sentence(parameter.domain.tell())}"
+        text = f"{parameter.effect} {_sentence(parameter.domain.tell())}"
         bare: dict[str, Any] = {}
         if isinstance(parameter.default, bool):
             bare = {"nargs": "?", "const": "true"}
         group.add_argument(
             f"--{parameter.name}", metavar="VALUE", default=None,
-            help=f"{told} Default: {parameter.default}.".replace("%", "%%"), **bare,
+            help=f"{text} Default: {parameter.default}.".replace("%", "%%"), **bare,
         )
     return top
 

@@ -39,13 +39,13 @@ _EPOCH_ZERO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _ABOUT = """\
 Show and check what a checkpoint folder holds. Reads only: it can be used while the pipeline runs.
 
-A unit is the state of one shard in one superstep. It lies in a base file (a snapshot, once there is
-one) and change logs, one for each epoch that changed it; long rows of logs are merged.
+A state partition is the state of one shard in one superstep. It lies in a base file (a snapshot,
+once there is one) and change logs, one for each epoch that changed it; many logs become one.
 """
 _EXAMPLE = """\
 example:
   headrace state ls /data/checkpoints/auction
-  headrace state show /data/checkpoints/auction --unit 1-0 --kind TIMER_EVENT
+  headrace state show /data/checkpoints/auction --partition 1-0 --kind TIMER_EVENT
   headrace state verify /data/checkpoints/auction && cp -r /data/checkpoints/auction /backup
 """
 _LS_EXAMPLE = """\
@@ -59,11 +59,11 @@ the files are read, and the rows that are alive are counted for each stage and k
 _SHOW_EXAMPLE = """\
 example:
   headrace state show /data/checkpoints/auction --kind CELL --limit 5
-  headrace state show /data/checkpoints/auction --unit 1-0 --limit 0
+  headrace state show /data/checkpoints/auction --partition 1-0 --limit 0
 
-Prints one row of state a line: unit, kind, stage, time (for kinds that are ordered by one), place
-(modulo the number of shards it gives the shard), sizes, and how the value begins. Of user state and
-timers it prints key, cell and value, where their coders are not of your own.
+Prints one row of state a line: state partition, kind, stage, time (for kinds that are ordered by
+one), key group (modulo the number of shards it gives the shard), sizes, and how the value begins.
+Of user state and timers it prints key, cell and value, where their coders are not of your own.
 
 kinds:
 """
@@ -81,12 +81,17 @@ def add_to(commands: Any) -> None:
     """Add the sub-command to a parser's sub-commands."""
     sub = _command(commands, "state", "show and check the state in a checkpoint", _EXAMPLE, _ABOUT)
     verbs = sub.add_subparsers(dest="verb", required=True, metavar="VERB")
-    ls = _command(verbs, "ls", "list epochs, driver starts and units", _LS_EXAMPLE)
+    ls = _command(verbs, "ls", "list epochs, driver starts and state partitions", _LS_EXAMPLE)
     ls.add_argument("--kinds", action="store_true", help="count rows by stage and kind")
     ls.set_defaults(run=lambda arguments: _run(_ls, arguments))
     kinds = "".join(f"  {kind.name}\n" for kind in Kind)
     show = _command(verbs, "show", "print rows of state", _SHOW_EXAMPLE + kinds)
-    show.add_argument("--unit", help="only this unit, such as 1-0 (superstep 1, shard 0)")
+    show.add_argument(
+        "--partition",
+        "--unit",
+        metavar="NAME",
+        help="only this state partition, such as 1-0 (superstep 1, shard 0)",
+    )
     show.add_argument("--kind", type=_kind, metavar="KIND", help="only rows of this kind")
     show.add_argument(
         "--limit", type=_count, default=20, help="print so many rows at most, 0: all; default: 20"
@@ -159,8 +164,8 @@ def _ls(files: Files, arguments: argparse.Namespace) -> int:
         f"newest epoch {newest.epoch}; kept: {', '.join(map(str, epochs))}; {newest.shards} shards"
     )
     print()
-    header = ("unit", "superstep", "shard", "rows", "bytes", "base", "logs")
-    _table(header, [_unit_line(unit, newest.units[unit]) for unit in _ordered(newest)])
+    header = ("partition", "superstep", "shard", "rows", "bytes", "base", "logs")
+    _table(header, [_partition_line(name, newest.partitions[name]) for name in _ordered(newest)])
     if arguments.kinds:
         print()
         _table(("stage", "kind", "rows", "bytes", "step"), _kinds(files, newest, description))
@@ -168,14 +173,14 @@ def _ls(files: Files, arguments: argparse.Namespace) -> int:
 
 
 def _ordered(manifest: Manifest) -> list[str]:
-    return sorted(manifest.units, key=lambda unit: [int(part) for part in unit.split("-")])
+    return sorted(manifest.partitions, key=lambda name: [int(part) for part in name.split("-")])
 
 
-def _unit_line(unit: str, chain: Chain) -> tuple[str, ...]:
-    superstep, _, shard = unit.partition("-")
+def _partition_line(partition: str, chain: Chain) -> tuple[str, ...]:
+    superstep, _, shard = partition.partition("-")
     rows, held = sum(link.rows for link in chain.links), sum(link.size for link in chain.links)
     return (
-        unit, superstep, shard, f"{rows:,}", f"{held:,}", str(len(chain.base)),
+        partition, superstep, shard, f"{rows:,}", f"{held:,}", str(len(chain.base)),
         str(len(chain.logs)),
     )
 
@@ -185,7 +190,7 @@ def _kinds(
 ) -> Iterator[tuple[str, ...]]:
     rows: Counter[tuple[int, str]] = Counter()
     held: Counter[tuple[int, str]] = Counter()
-    for chain in manifest.units.values():
+    for chain in manifest.partitions.values():
         for name, value in read_chain(files, chain, _all):
             key = _stage_of(name), _kind_name(name)
             rows[key] += 1
@@ -204,40 +209,43 @@ def _all(_name: bytes) -> bool:
 
 def _show(files: Files, arguments: argparse.Namespace) -> int:
     description, newest = read_description(files), _newest(files)
-    units = [] if newest is None else _ordered(newest)
-    if arguments.unit is not None and arguments.unit not in units:
-        msg = f"there is no unit {arguments.unit}; units are: {', '.join(units) or 'none yet'}"
+    partitions = [] if newest is None else _ordered(newest)
+    if arguments.partition is not None and arguments.partition not in partitions:
+        there = ", ".join(partitions) or "none yet"
+        msg = f"there is no state partition {arguments.partition}; there are: {there}"
         raise CheckpointError(msg)
     if newest is None:
         return 0
-    chosen = units if arguments.unit is None else [arguments.unit]
+    chosen = partitions if arguments.partition is None else [arguments.partition]
     first = None if arguments.kind is None else arguments.kind.value.encode()
     left = arguments.limit or sys.maxsize
-    for unit in chosen:
+    for partition in chosen:
         rows = read_chain(
-            files, newest.units[unit], _all if first is None else lambda row: row[:1] == first
+            files,
+            newest.partitions[partition],
+            _all if first is None else lambda row: row[:1] == first,
         )
         for name, value in rows:
             if left == 0:
                 print(f"more rows follow; --limit {arguments.limit * 10} shows more of them")
                 return 0
-            print(_row_line(unit, name, value, description))
+            print(_row_line(partition, name, value, description))
             left -= 1
     return 0
 
 
-def _row_line(unit: str, name: bytes, value: bytes, description: Description | None) -> str:
+def _row_line(partition: str, name: bytes, value: bytes, description: Description | None) -> str:
     stage = _stage_of(name)
     step = _step(description, stage)
-    words = [unit, _kind_name(name), f"stage {stage}" + (f" ({step})" if step else "")]
+    words = [partition, _kind_name(name), f"stage {stage}" + (f" ({step})" if step else "")]
     if name[:1] in _LETTERS:
         if kind_of(name) in TIMED:
             words.append(iso(time_of(name)))
         words.append(f"place {key_group_of(name)}")
-        from headrace.engine.decoding import told  # brings Beam in: not for `--help`
+        from headrace.engine.decoding import described  # brings Beam in: not for `--help`
 
         known = [s for s in description.stages if s.number == stage] if description else []
-        if known and (decoded := told(known[0], name, value)):
+        if known and (decoded := described(known[0], name, value)):
             return "  ".join([*words, f"{len(name) + len(value)} B", decoded])
     shown = repr(value[:PREVIEW_BYTES]) + ("..." if len(value) > PREVIEW_BYTES else "")
     return "  ".join([*words, f"name {len(name)} B", f"value {len(value)} B", shown])
@@ -316,12 +324,12 @@ def _problems(files: Files, epochs: Sequence[int]) -> tuple[list[str], int, int]
         folders = {"/".join(name.split("/")[:2]) for name in files.names("spark")}
         records = [LogRecord(folder=folder, batch=-1, sums={}) for folder in sorted(folders)]
         return problems + [p for record in records for p in log_problems(files, record)], 0, 0
-    for unit in _ordered(newest):
-        found = verify_chain(files, newest.units[unit])
-        problems += [f"unit {unit}: {problem}" for problem in found]
+    for partition in _ordered(newest):
+        found = verify_chain(files, newest.partitions[partition])
+        problems += [f"state partition {partition}: {problem}" for problem in found]
     for source, record in newest.logs.items():
         problems += [f"{source}: {problem}" for problem in log_problems(files, record)]
-    links = [link for chain in newest.units.values() for link in chain.links]
+    links = [link for chain in newest.partitions.values() for link in chain.links]
     return problems, len(links), sum(link.size for link in links)
 
 

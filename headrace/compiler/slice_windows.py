@@ -38,11 +38,11 @@ def _marked(channel: Channel, components: Any) -> Channel:
     slices = slices_of(components.windowing_strategies[channel.windowing_id])
     if slices is None:
         return channel
-    told = (
+    why = (
         f"{channel.reason}; windows of {slices.size / 1e6:g} s every {slices.period / 1e6:g} s "
         f"overlap: one partial per slice of {slices.period / 1e6:g} s, not {slices.count} copies"
     )
-    return replace(channel, slices=slices, reason=told)
+    return replace(channel, slices=slices, reason=why)
 
 
 def slices_of(strategy: Any) -> Slices | None:
@@ -54,9 +54,9 @@ def slices_of(strategy: Any) -> Slices | None:
         or strategy.allowed_lateness
     ):
         return None
-    told = standard_window_fns_pb2.SlidingWindowsPayload.FromString(strategy.window_fn.payload)
-    size, period = told.size.ToMicroseconds(), told.period.ToMicroseconds()
-    offset = told.offset.ToMicroseconds() if told.HasField("offset") else 0
+    sliding = standard_window_fns_pb2.SlidingWindowsPayload.FromString(strategy.window_fn.payload)
+    size, period = sliding.size.ToMicroseconds(), sliding.period.ToMicroseconds()
+    offset = sliding.offset.ToMicroseconds() if sliding.HasField("offset") else 0
     if size <= period or size % period or any(t % _MILLISECOND for t in (size, period, offset)):
         return None
     return Slices(size=size, period=period, offset=offset)

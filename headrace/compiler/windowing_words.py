@@ -34,8 +34,8 @@ def _windows(spec: Any) -> str:
             return f"fixed windows of {seconds(fixed.size.micros)}" + _from(fixed.offset.micros)
         case SlidingWindows() as sliding:
             every = f"every {seconds(sliding.period.micros)}"
-            told = f"sliding windows of {seconds(sliding.size.micros)} {every}"
-            return told + _from(sliding.offset.micros)
+            words = f"sliding windows of {seconds(sliding.size.micros)} {every}"
+            return words + _from(sliding.offset.micros)
         case Sessions() as sessions:
             return f"sessions with a gap of {seconds(sessions.gap_size.micros)}"
         case _:

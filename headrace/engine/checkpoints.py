@@ -69,27 +69,28 @@ class Checkpoint:
         self._take_stock()
 
     @classmethod
-    def open(cls, place: str, description: Mapping[str, Any], *, now: int) -> Checkpoint:
+    def open(cls, location: str, description: Mapping[str, Any], *, now: int) -> Checkpoint:
         """Take a checkpoint folder over, or begin one.
 
         Args:
-            place: a folder's path, or the URI of one on an object store or a file system.
+            location: a folder's path, or the URI of one on an object store or a file system.
             description: what the pipeline is, as `Description.to_json` gives it.
             now: processing time in microseconds, to be told to people.
         """
         new = Description.from_json(description)
         try:
-            files = Files(place)
+            files = Files(location)
             if files.is_local:
                 check_trusted(Path(files.path("")))
             lock = locked(files)
         except (OSError, ValueError) as e:
-            msg = f"{shown(place)} cannot be a checkpoint folder: {e}"
+            msg = f"{shown(location)} cannot be a checkpoint folder: {e}"
             raise CheckpointError(msg) from e
         if not files.exclusive:
             _log.warning(
                 "the file system of checkpoint %s cannot create a file on the condition that there "
-                "is none: see to it that no two drivers use this checkpoint at once", shown(place)
+                "is none: see to it that no two drivers use this checkpoint at once",
+                shown(location),
             )
         try:
             # Looked at before the claim: a pipeline that does not belong here must not stop the
@@ -103,7 +104,7 @@ class Checkpoint:
             if lock is not None:
                 lock.close()
             if isinstance(e, OSError):
-                msg = f"{shown(place)} cannot be a checkpoint folder: {e}"
+                msg = f"{shown(location)} cannot be a checkpoint folder: {e}"
                 raise CheckpointError(msg) from e
             raise
 
@@ -130,7 +131,7 @@ class Checkpoint:
     def manifest(
         self,
         *,
-        units: Mapping[str, Chain],
+        partitions: Mapping[str, Chain],
         watermarks: Mapping[str, Any],
         sources: SourceRecord,
         metrics: bytes = b"",
@@ -140,7 +141,7 @@ class Checkpoint:
         """Make the manifest of the next epoch; `commit` makes it count."""
         return Manifest(
             epoch=self.next_epoch, incarnation=self.incarnation, shards=self._description.shards,
-            pipeline=self._digest, units=units, watermarks=watermarks, sources=sources,
+            pipeline=self._digest, partitions=partitions, watermarks=watermarks, sources=sources,
             metrics=metrics, batches=batches, logs=logs,
         )
 

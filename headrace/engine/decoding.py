@@ -175,7 +175,7 @@ def _split(inner: str) -> list[str]:
     return found
 
 
-def told(stage: StageFacts, name: bytes, value: bytes) -> str:
+def described(stage: StageFacts, name: bytes, value: bytes) -> str:
     """Say in words which key a row belongs to and what it holds; empty if that cannot be read."""
     if kind_of(name) not in OWNED:
         return ""

@@ -9,7 +9,7 @@ The commit of an epoch, with a crash test for each gap:
 The gaps are the points of `headrace.state.crash_points`: `HEADRACE_CRASH=after_manifest:7` ends the
 driver between steps 4 and 5 of epoch 7, `tests/chaos/test_crash_points.py` does so for each.
 
-What it decides is pure and elsewhere: `positions`, `reports`, `retries`, `standing`.
+What it decides is pure and elsewhere: `positions`, `reports`, `retries`, `status`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headrace.engine.checkpoints import Checkpoint
 from headrace.engine.clock import Clock, WallClock
 from headrace.engine.failures import translate
 from headrace.engine.host import Host
-from headrace.engine.manifests import Manifest, former_units, watermarks_of
+from headrace.engine.manifests import Manifest, former_partitions, watermarks_of
 from headrace.engine.metrics import dump, load
 from headrace.engine.outputs import Handover, Outputs
 from headrace.engine.positions import Intake, Positions, Sources, run_away
@@ -64,7 +64,7 @@ class Run:
     name: str  # of this driver's run: workers keep their stages under it
     writer: str  # names the run for its sinks, after a restart too
     logs: Mapping[str, str]  # read -> the folder of its log below the checkpoint
-    local: LocalFolder  # where the copies of the units lie, on whichever machine
+    local: LocalFolder  # where the copies of the state partitions lie, on whichever machine
 
     @property
     def token(self) -> str:
@@ -97,7 +97,7 @@ class Held:
         return cls(
             positions=positions,
             watermarks=watermarks_of(manifest, plan.shards),
-            former=former_units(manifest, plan.shards),
+            former=former_partitions(manifest, plan.shards),
         )
 
     @property
@@ -112,18 +112,18 @@ class EpochRunner:
     Args:
         run: what stays the same.
         held: what the stream has before the next epoch.
-        standing: what it has shown of itself so far.
+        status: what it has shown of itself so far.
         stop_requested: whether a failed epoch must not be tried again.
         wake: ends a pause before the next try.
     """
 
     def __init__(
-        self, run: Run, held: Held, standing: StreamStatus, *, stop_requested: Callable[[], bool],
+        self, run: Run, held: Held, status: StreamStatus, *, stop_requested: Callable[[], bool],
         wake: threading.Event,
     ) -> None:
         self.facts = run
         self.held = held
-        self.standing = standing
+        self.status = status
         self.tries = 0  # of this driver, at all epochs
         self._stop_requested = stop_requested
         self._wake = wake
@@ -167,7 +167,7 @@ class EpochRunner:
         return str(files.path(TRACES)) if files.is_local else ""
 
     def _count_retry(self, error: Exception, tries: Tries, pause: float) -> None:
-        self.standing = replace(self.standing, retries=self.standing.retries + 1)
+        self.status = replace(self.status, retries=self.status.retries + 1)
         _LOG.warning(
             "epoch %s failed and is run again in %.1f s (%s lost workers, %s exceptions of "
             "--max_retries=%s so far): %s", self.next_epoch, pause, tries.lost, tries.failed,
@@ -191,14 +191,15 @@ class EpochRunner:
             run.outputs.keep(rows)
             reports, infos = gather(
                 rows.reports(), [stage.name for stage in run.plan.stages()],
-                self.standing.monitoring_infos,
+                self.status.monitoring_infos,
             )
             check_complete(reports, len(run.plan.supersteps), run.plan.shards)
-            told = added_up(reports)
+            summed = added_up(reports)
             crash_point(Point.BEFORE_SINKS, epoch.number, epoch.attempt)
             run.outputs.deliver_epoch(
                 run.handover(epoch.number, epoch.attempt, fresh=not before.begun),
-                told.outputs, {channel: told.files.get(channel, []) for channel in epoch.direct},
+                summed.outputs,
+                {channel: summed.files.get(channel, []) for channel in epoch.direct},
             )
         except Exception as error:
             found = translate(error)
@@ -207,7 +208,7 @@ class EpochRunner:
             raise found from found.__cause__
         finally:
             run.outputs.close()
-        self._commit(epoch, intake, before, told, infos, started)
+        self._commit(epoch, intake, before, summed, infos, started)
 
     def _epoch(self, intake: Intake, before: Positions, traces: str) -> Epoch:
         """Say to the tasks what they must know."""
@@ -232,7 +233,7 @@ class EpochRunner:
             feeding=run.sources.channel_of_frame(intake.source) if fed else None,
             ending=intake.ending,
             arrivals=intake.arrivals,
-            chains={} if newest is None or held.former else newest.units,
+            chains={} if newest is None or held.former else newest.partitions,
             former=held.former,
             watermarks=held.watermarks,
             files=run.checkpoint.files,
@@ -244,23 +245,23 @@ class EpochRunner:
         )
 
     def _commit(
-        self, epoch: Epoch, intake: Intake, before: Positions, told: EpochSum, infos: Infos,
+        self, epoch: Epoch, intake: Intake, before: Positions, summed: EpochSum, infos: Infos,
         started: int,
     ) -> None:
         run, held = self.facts, self.held
         checkpoint = run.checkpoint
         newest = checkpoint.newest
-        units = dict(newest.units) if newest is not None and not held.former else {}
-        watermarks = {**held.watermarks, **told.watermarks}
+        partitions = dict(newest.partitions) if newest is not None and not held.former else {}
+        watermarks = {**held.watermarks, **summed.watermarks}
         log = None
         if intake.batch is not None:
             log = recorded(
                 checkpoint.files, run.logs[intake.source], intake.batch,
                 before.logs.get(intake.source),
             )
-        after = before.after(intake, told.highs, epoch.now, wakeup=told.wakeup, log=log)
+        after = before.after(intake, summed.highs, epoch.now, wakeup=summed.wakeup, log=log)
         manifest = checkpoint.manifest(
-            units={**units, **told.units},
+            partitions={**partitions, **summed.partitions},
             watermarks={f"{stage}/{shard}": pair for (stage, shard), pair in watermarks.items()},
             sources=after.record(run.clock.now(), run.writer),
             metrics=dump(infos),
@@ -282,12 +283,12 @@ class EpochRunner:
             positions=after,
             watermarks=watermarks,
             confirmed=(*held.confirmed, epoch.attempt)[-CONFIRMED:],
-            callbacks=held.callbacks + told.finalisers,
+            callbacks=held.callbacks + summed.finalisers,
         )
         checkpoint.sweep()
-        self.standing = shown_after(
-            self.standing, epoch=epoch.number, seconds=(WallClock().now() - started) / 1e6,
-            told=told, watermarks=by_step(run.plan, watermarks), infos=infos,
+        self.status = shown_after(
+            self.status, epoch=epoch.number, seconds=(WallClock().now() - started) / 1e6,
+            summed=summed, watermarks=by_step(run.plan, watermarks), infos=infos,
         )
 
     def _warn_of_time(self, before: Positions, after: Positions, now: int) -> None:

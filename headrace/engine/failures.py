@@ -147,11 +147,11 @@ def _rebuild(facts: dict[str, Any]) -> BaseException:
 def _notes(facts: dict[str, Any]) -> list[str]:
     """Say below the message which step and element it was about, and where to look."""
     step = _STEP.findall(facts["text"])
-    told = {
+    facts_shown = {
         "step": step[-1] if step else "", "element": facts.get("element", ""),
         "look at": facts.get("place", ""),
     }
-    notes = [f"  {name + ':':<9}{text}" for name, text in told.items() if text]
+    notes = [f"  {name + ':':<9}{text}" for name, text in facts_shown.items() if text]
     return [*notes, f"  {'more:':<9}{MORE}"] if notes else []
 
 

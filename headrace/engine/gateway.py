@@ -115,12 +115,12 @@ def start_jvm(conf: SparkConf) -> None:
 class _Ending:
     """Whether Python is about to end: its streams then belong to the main thread alone."""
 
-    told = False
+    said_so = False
 
 
 @atexit.register
 def _end() -> None:
-    _Ending.told = True
+    _Ending.said_so = True
 
 
 def _forward(reads: int, name: str) -> None:
@@ -147,7 +147,7 @@ def _forward(reads: int, name: str) -> None:
 
 def _write(name: str, data: bytes) -> None:
     stream = getattr(sys, name, None)
-    if _Ending.told or stream is None:
+    if _Ending.said_so or stream is None:
         os.write(1 if name == "stdout" else 2, data)
         return
     stream.write(data.decode("utf-8", "backslashreplace"))

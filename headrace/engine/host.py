@@ -154,7 +154,7 @@ class Host(Protocol):
     def input_of(self, frame: Any) -> str:
         """Say in a few words what a streaming DataFrame reads, to tell two inputs apart."""
 
-    def check_checkpoint(self, place: str) -> None:
+    def check_checkpoint(self, location: str) -> None:
         """Refuse a checkpoint in which the logs of streaming DataFrames could not be kept."""
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:

@@ -13,8 +13,8 @@ _WHAT = ("path", "subscribe", "subscribepattern", "assign", "topic", "table", "s
 def input_of(frame: Any) -> str:
     """Describe the sources of a streaming DataFrame, such as `FileSource[/data/bids]`."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 (no other door)
-    told = (_words(leaves.apply(at)) for at in range(leaves.size()))
-    return ", ".join(sorted(text for text in told if text))
+    texts = (_words(leaves.apply(at)) for at in range(leaves.size()))
+    return ", ".join(sorted(text for text in texts if text))
 
 
 def _words(leaf: Any) -> str:

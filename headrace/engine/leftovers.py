@@ -55,10 +55,10 @@ def remove_own_folders() -> None:
 def read_note(folder: Path) -> Process | None:
     """Give the process a folder is for; None: nothing says so."""
     try:
-        told = json.loads((folder / NOTE).read_text(encoding="utf-8"))
+        note = json.loads((folder / NOTE).read_text(encoding="utf-8"))
         return Process(
-            machine=Machine(host=str(told["machine"]["host"]), boot=str(told["machine"]["boot"])),
-            pid=int(told["pid"]), started=str(told["started"]), numbering=str(told["numbering"]),
+            machine=Machine(host=str(note["machine"]["host"]), boot=str(note["machine"]["boot"])),
+            pid=int(note["pid"]), started=str(note["started"]), numbering=str(note["numbering"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None

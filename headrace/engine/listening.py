@@ -99,17 +99,17 @@ class Ear:
                     self._rounds += 1
                     self._settled.notify_all()
 
-    def _read(self, told: socket.socket) -> None:
+    def _read(self, connection: socket.socket) -> None:
         try:
-            data = told.recv(1 << 20)
+            data = connection.recv(1 << 20)
         except OSError:
             data = b""
         if not data:
-            self._selector.unregister(told)
-            told.close()
-            self._rests.pop(told, None)
+            self._selector.unregister(connection)
+            connection.close()
+            self._rests.pop(connection, None)
             return
-        *lines, self._rests[told] = (self._rests[told] + data).split(b"\n")
+        *lines, self._rests[connection] = (self._rests[connection] + data).split(b"\n")
         printed: list[str] = []
         for line in lines:
             message = json.loads(line)

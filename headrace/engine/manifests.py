@@ -78,12 +78,12 @@ class SourceRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SourceRecord:
         """Read what `to_json` gave; TypeError if there is anything else."""
-        told = dict(data)
+        fields = dict(data)
         marks = {}
-        for name, mark in told.pop("marks", {}).items():
+        for name, mark in fields.pop("marks", {}).items():
             script, _, tag = name.partition(":")[2].rpartition(":")
             marks[ScriptOutput(script, tag)] = int(mark)
-        return cls(marks=marks, read=tuple(told.pop("read", ())), **told)
+        return cls(marks=marks, read=tuple(fields.pop("read", ())), **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +92,9 @@ class Manifest:
 
     epoch: int
     incarnation: int  # of the driver that wrote it
-    shards: int  # that the units were made for
+    shards: int  # that the state partitions were made for
     pipeline: str  # digest of the pipeline's description
-    units: Mapping[str, Chain]  # "superstep-shard" -> where its state is
+    partitions: Mapping[str, Chain]  # "superstep-shard" -> where its state is
     watermarks: Mapping[str, Any] = field(default_factory=dict)
     sources: SourceRecord = SourceRecord()
     metrics: bytes = b""
@@ -110,7 +110,8 @@ class Manifest:
                 "incarnation": self.incarnation,
                 "shards": self.shards,
                 "pipeline": self.pipeline,
-                "units": {unit: chain.to_json() for unit, chain in self.units.items()},
+                # Called so since format 1.
+                "units": {name: chain.to_json() for name, chain in self.partitions.items()},
                 "watermarks": self.watermarks,
                 "sources": self.sources.to_json(),
                 "metrics": base64.b64encode(self.metrics).decode(),
@@ -126,20 +127,22 @@ class Manifest:
         found = unseal(data)
         try:
             metrics = base64.b64decode(found.pop("metrics"), validate=True)
-            units = {unit: Chain.from_json(data) for unit, data in found.pop("units").items()}
+            partitions = {
+                name: Chain.from_json(data) for name, data in found.pop("units").items()
+            }
             logs = {
                 source: LogRecord.from_json(log) for source, log in found.pop("logs", {}).items()
             }
             sources = SourceRecord.from_json(found.pop("sources", {}))
             found.pop("done", None)  # was written before and meant nothing
-            return cls(metrics=metrics, units=units, logs=logs, sources=sources, **found)
+            return cls(metrics=metrics, partitions=partitions, logs=logs, sources=sources, **found)
         except (AttributeError, KeyError, TypeError, binascii.Error, CheckpointError) as e:
             msg = f"it is not a manifest ({e})"
             raise ValueError(msg) from e
 
     def files(self) -> set[str]:
         """Give the names of all files that hold the state of this epoch."""
-        return {name for chain in self.units.values() for name in chain.names()}
+        return {name for chain in self.partitions.values() for name in chain.names()}
 
 
 def seal(content: Mapping[str, Any]) -> bytes:
@@ -212,17 +215,17 @@ def watermarks_of(manifest: Manifest, shards: int) -> Marks:
     return marks if manifest.shards == shards else _dealt(marks, shards)
 
 
-def former_units(manifest: Manifest, shards: int) -> dict[int, tuple[Chain, ...]]:
-    """Give by superstep the units of another number of shards; none if it has not changed."""
+def former_partitions(manifest: Manifest, shards: int) -> dict[int, tuple[Chain, ...]]:
+    """Give by superstep what another number of shards held; nothing if it has not changed."""
     if manifest.shards == shards:
         return {}
     found: dict[int, list[Chain]] = {}
-    for unit, chain in sorted(manifest.units.items(), key=lambda item: _unit(item[0])):
-        found.setdefault(_unit(unit)[0], []).append(chain)
+    for name, chain in sorted(manifest.partitions.items(), key=lambda item: _numbers(item[0])):
+        found.setdefault(_numbers(name)[0], []).append(chain)
     return {superstep: tuple(chains) for superstep, chains in found.items()}
 
 
-def _unit(name: str) -> tuple[int, int]:
+def _numbers(name: str) -> tuple[int, int]:
     superstep, shard = name.split("-")
     return int(superstep), int(shard)
 

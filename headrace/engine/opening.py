@@ -57,7 +57,7 @@ class Opened:
 
     run: Run
     held: Held
-    standing: StreamStatus
+    status: StreamStatus
 
 
 class OwnFolder:
@@ -67,20 +67,20 @@ class OwnFolder:
         self._folder = tempfile.TemporaryDirectory(
             prefix="headrace-checkpoint-", ignore_cleanup_errors=True
         )
-        self.place = self._folder.name
-        note_process(Path(self.place))
+        self.location = self._folder.name
+        note_process(Path(self.location))
 
     def remove(self) -> None:
         """Remove it with all that is in it."""
         self._folder.cleanup()
 
 
-def claimed_checkpoint(start: Start, place: str) -> Checkpoint:
+def claimed_checkpoint(start: Start, location: str) -> Checkpoint:
     """Take a checkpoint folder over for a driver; close it at the end."""
-    if "://" not in place:
-        place = os.path.abspath(place)  # Spark's own folder need not be the driver's
+    if "://" not in location:
+        location = os.path.abspath(location)  # Spark's own folder need not be the driver's
     if start.frames.streaming():
-        start.host.check_checkpoint(place)
+        start.host.check_checkpoint(location)
     facts = start.plan.facts
     description = describe(
         start.plan, coders=facts.coders, windowings=facts.windowings,
@@ -91,7 +91,7 @@ def claimed_checkpoint(start: Start, place: str) -> Checkpoint:
             for name in start.frames.streaming()
         },
     )
-    return Checkpoint.open(place, description.to_json(), now=WallClock().now())
+    return Checkpoint.open(location, description.to_json(), now=WallClock().now())
 
 
 def opened(start: Start, checkpoint: Checkpoint) -> Opened:
@@ -110,18 +110,18 @@ def opened(start: Start, checkpoint: Checkpoint) -> Opened:
 
     def nothing_yet() -> Manifest:
         return checkpoint.manifest(
-            units={}, watermarks={}, sources=positions.record(clock.now(), writer), batches={}
+            partitions={}, watermarks={}, sources=positions.record(clock.now(), writer), batches={}
         )
 
     given_away = checkpoint.shut_out(nothing_yet)
     newest = checkpoint.newest
-    held, standing = Held(positions=positions), StreamStatus()
+    held, status = Held(positions=positions), StreamStatus()
     if newest is not None:
         clock = clock.resumed(newest.sources.now)
         writer = newest.sources.writer
         positions = positions.restored(newest.sources, newest.batches, newest.logs, clock.now())
         held = Held.resumed(newest, start.plan, positions)
-        standing = first_status(newest, start.plan, held)
+        status = first_status(newest, start.plan, held)
     logs = {name: log_of(frames, name) for name in frames.reads}
     check_logs(checkpoint, {name: logs[name] for name in frames.streaming()}, positions)
     run = Run(
@@ -135,7 +135,7 @@ def opened(start: Start, checkpoint: Checkpoint) -> Opened:
     for epoch in given_away:
         start.outputs.deliver_nothing(run.handover(epoch, f"{run.token}.{epoch}", fresh=fresh))
     start.host.prepare_epochs(start.plan.shards)
-    return Opened(run=run, held=held, standing=standing)
+    return Opened(run=run, held=held, status=status)
 
 
 def log_of(frames: Frames, name: str) -> str:
@@ -144,7 +144,7 @@ def log_of(frames: Frames, name: str) -> str:
 
 
 def local_of(checkpoint: Checkpoint, options: StreamOptions) -> LocalFolder:
-    """Say where the copies of the units lie, on whichever machine."""
+    """Say where the copies of the state partitions lie, on whichever machine."""
     files = checkpoint.files
     return LocalFolder(
         state_dir=options.state_dir,
@@ -179,11 +179,11 @@ def check_logs(
         record = positions.logs.get(name, LogRecord(folder=folder, batch=batch, sums={}))
         found += [f"{name}: {problem}" for problem in problems(checkpoint.files, record)]
     if found:
-        newest, place = checkpoint.newest, shown(checkpoint.files.location)
+        newest, location = checkpoint.newest, shown(checkpoint.files.location)
         which = "no manifest" if newest is None else f"the manifest of epoch {newest.epoch}"
         listed = "".join(f"\n  * {sentence}" for sentence in found)
         msg = (
-            f"checkpoint {place} has {which}, and Spark's log in it does not fit; rows would "
+            f"checkpoint {location} has {which}, and Spark's log in it does not fit; rows would "
             f"be lost or come twice:{listed}"
         )
         raise CheckpointError(msg)

@@ -138,25 +138,25 @@ class Outputs:
             staged: for each direct channel, the names of its files.
         """
         for index, sink in self._sinks.items():
-            told = delivery.to(self._labels[index], empty=not counts.get(index))
+            handover = delivery.to(self._labels[index], empty=not counts.get(index))
             with self._blaming(index, delivery.epoch):
                 if index in self.direct:
                     assert isinstance(sink, WriteToSpark)
-                    sink.deliver_files(told, staged[index])
+                    sink.deliver_files(handover, staged[index])
                 else:
-                    sink.deliver_epoch(self._frame(index), told)
+                    sink.deliver_epoch(self._frame(index), handover)
             crash_point(Point.BETWEEN_SINKS, delivery.epoch)
 
     def deliver_nothing(self, delivery: Handover) -> None:
         """Tell every sink that an epoch has no rows, whatever it was given before."""
         for index, sink in self._sinks.items():
-            told = delivery.to(self._labels[index], empty=True)
+            handover = delivery.to(self._labels[index], empty=True)
             with self._blaming(index, delivery.epoch):
                 if index in self.direct:
                     assert isinstance(sink, WriteToSpark)
-                    sink.deliver_files(told, ())
+                    sink.deliver_files(handover, ())
                 else:
-                    sink.deliver_epoch(self._no_rows(index), told)
+                    sink.deliver_epoch(self._no_rows(index), handover)
 
     def _no_rows(self, index: int) -> Any:
         """Give a DataFrame without rows, made from Arrow: no Python worker can die over it."""

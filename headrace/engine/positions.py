@@ -193,31 +193,31 @@ class Positions:
         )
 
     def restored(
-        self, told: SourceRecord, batches: Mapping[str, int], logs: Mapping[str, LogRecord],
+        self, recorded: SourceRecord, batches: Mapping[str, int], logs: Mapping[str, LogRecord],
         now: int,
     ) -> Positions:
         """Go on from what a manifest keeps, with the policies of these clocks.
 
         Args:
-            told: what `record` gave.
+            recorded: what `record` gave.
             batches: what stands beside it.
             logs: the same.
             now: processing time; silence before it was nobody's, as nobody listened.
         """
         clocks = dict(self.clocks)
-        for name, clock in told.clocks.items():
+        for name, clock in recorded.clocks.items():
             if name in clocks:
                 clocks[name] = clocks[name].restored(clock).resumed(now)
         return Positions(
             clocks=clocks,
-            read=frozenset(told.read),
-            steps={**self.steps, **told.steps},
-            marks=dict(told.marks),
+            read=frozenset(recorded.read),
+            steps={**self.steps, **recorded.steps},
+            marks=dict(recorded.marks),
             batches=dict(batches),
             logs=dict(logs),
-            wakeup=told.wakeup,
-            drained=told.drained,
-            begun=told.begun,
+            wakeup=recorded.wakeup,
+            drained=recorded.drained,
+            begun=recorded.begun,
         )
 
 

@@ -47,15 +47,15 @@ def gather(
 def check_complete(reports: Iterable[ShardReport], supersteps: int, shards: int) -> None:
     """See that every shard of every superstep that keeps state has reported.
 
-    The manifest takes a unit's files from its report: without one, what the epoch did there would
-    be forgotten, and nobody would know.
+    The manifest takes a state partition's files from its report: without one, what the epoch did
+    there would be forgotten, and nobody would know.
     """
-    told = {(report.superstep, report.shard) for report in reports}
+    reported = {(report.superstep, report.shard) for report in reports}
     missing = [
         f"shard {shard} of superstep {superstep}"
         for superstep in range(1, supersteps)
         for shard in range(shards)
-        if (superstep, shard) not in told
+        if (superstep, shard) not in reported
     ]
     if missing:
         msg = (
@@ -69,7 +69,7 @@ def check_complete(reports: Iterable[ShardReport], supersteps: int, shards: int)
 class EpochSum:
     """What all tasks of one epoch have told of their shards."""
 
-    units: Mapping[str, Chain]  # the state of those that keep any
+    partitions: Mapping[str, Chain]  # the state of those that keep any
     watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard) -> in and out
     highs: Mapping[str, int]  # partition of the DataFrame -> greatest event time
     wakeup: int | None  # earliest processing time at which something is due
@@ -81,8 +81,8 @@ class EpochSum:
     pushed_back: int  # elements that wait for a side input
     state_rows: int
     state_bytes: Mapping[int, int]  # superstep -> bytes of state held
-    restored: int  # units whose copies were built from the checkpoint
-    opened: int  # units in all
+    restored: int  # state partitions whose copies were built from the checkpoint
+    opened: int  # state partitions in all
 
 
 def added_up(reports: Sequence[ShardReport]) -> EpochSum:
@@ -91,7 +91,7 @@ def added_up(reports: Sequence[ShardReport]) -> EpochSum:
     outputs: dict[int, int] = {}
     files: dict[int, list[str]] = {}
     state_bytes: dict[int, int] = {}
-    held = [report for report in reports if report.unit]
+    held = [report for report in reports if report.partition]
     for report in reports:
         for partition, high in report.highs.items():
             highs[partition] = max(highs.get(partition, high), high)
@@ -102,7 +102,7 @@ def added_up(reports: Sequence[ShardReport]) -> EpochSum:
     for report in held:
         state_bytes[report.superstep] = state_bytes.get(report.superstep, 0) + report.held_bytes
     return EpochSum(
-        units={r.unit: r.chain for r in reports if r.chain is not None},
+        partitions={r.partition: r.chain for r in reports if r.chain is not None},
         watermarks={(s, r.shard): pair for r in reports for s, pair in r.watermarks.items()},
         highs=highs,
         wakeup=min((r.wakeup for r in reports if r.wakeup is not None), default=None),

@@ -367,8 +367,8 @@ def settings_for(master: str, given: Mapping[str, str]) -> dict[str, str]:
     if "spark.shuffle.reduceLocality.enabled" not in given:
         settings["spark.shuffle.reduceLocality.enabled"] = "false"
     host = re.match(r"spark://([^:/,]+)", master)
-    told = settings.get("spark.driver.host", "")
-    if host and told == LOOPBACK and host.group(1) not in (LOOPBACK, "localhost"):
+    chosen = settings.get("spark.driver.host", "")
+    if host and chosen == LOOPBACK and host.group(1) not in (LOOPBACK, "localhost"):
         _LOG.warning(
             "the driver listens on %s only, which executors on other machines cannot reach. Set "
             "SPARK_LOCAL_IP to this machine's address in the network of %s.", LOOPBACK, master,

@@ -37,7 +37,7 @@ class _Depth:
     """How many blocks of `told_to_end` the main thread is in, and what was raised in them."""
 
     now = 0
-    told: BaseException | None = None
+    request: BaseException | None = None
 
 
 @contextmanager
@@ -63,19 +63,19 @@ def told_to_end() -> Iterator[None]:
     def raise_it(number: int, frame: FrameType | None) -> None:
         del frame
         put_back()
-        _Depth.told = KeyboardInterrupt() if number == signal.SIGINT else ToldToEndError(number)
-        raise _Depth.told
+        _Depth.request = KeyboardInterrupt() if number == signal.SIGINT else ToldToEndError(number)
+        raise _Depth.request
 
     if not _Depth.now:
-        _Depth.told = None
+        _Depth.request = None
     try:
         _Depth.now += 1
         for number in before:
             signal.signal(number, raise_it)
         yield
     except Exception:
-        if _Depth.told is not None:  # code that catches everything has made something else of it
-            raise _Depth.told from None
+        if _Depth.request is not None:  # code that catches everything has made something else of it
+            raise _Depth.request from None
         raise
     finally:
         _Depth.now -= 1
@@ -88,44 +88,44 @@ def _is_default(handler: Any) -> bool:
     return spark or handler in (signal.SIG_DFL, signal.default_int_handler)
 
 
-def name_of(told: BaseException) -> str:
+def name_of(request: BaseException) -> str:
     """Say what asked for the end."""
-    return "interrupted" if isinstance(told, KeyboardInterrupt) else str(told)
+    return "interrupted" if isinstance(request, KeyboardInterrupt) else str(request)
 
 
-def said_of(told: BaseException) -> str:
+def said_of(request: BaseException) -> str:
     """Give what a run has told of the end that was asked for; empty if none was running."""
-    return str(getattr(told, "headrace_said", ""))
+    return str(getattr(request, "headrace_said", ""))
 
 
-def say_end(told: BaseException, said: str, tidy: Callable[[], None]) -> None:
+def say_end(request: BaseException, said: str, tidy: Callable[[], None]) -> None:
     """Say in one line how a run has ended; let the program end without a traceback.
 
     Inside another block of `told_to_end`, that one says it.
 
     Args:
-        told: what asked for the end.
+        request: what asked for the end.
         said: what was saved, and how to go on.
         tidy: called before a signal ends the process.
     """
-    told.headrace_said = said  # type: ignore[attr-defined]
+    request.headrace_said = said  # type: ignore[attr-defined]
     if _Depth.now:
         return
-    print(f"headrace: {name_of(told)}: {said}", file=sys.stderr, flush=True)
+    print(f"headrace: {name_of(request)}: {said}", file=sys.stderr, flush=True)
     if hasattr(builtins, "get_ipython"):  # a notebook: nobody calls the hook, the kernel goes on
-        if isinstance(told, ToldToEndError):
+        if isinstance(request, ToldToEndError):
             tidy()
-            told.obey()
+            request.obey()
         return
     hook = sys.excepthook
 
     def leave(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        if error is not told:
+        if error is not request:
             hook(kind, error, trace)
-        elif isinstance(told, ToldToEndError):
+        elif isinstance(request, ToldToEndError):
             tidy()
-            told.obey()
+            request.obey()
 
     sys.excepthook = leave

@@ -31,14 +31,14 @@ def spark_folder(session: Any, folder: str) -> str:
     return f"s3a{mark}{rest}"
 
 
-def see_that_spark_can_open(session: Any, place: str) -> None:
+def see_that_spark_can_open(session: Any, location: str) -> None:
     """Refuse a checkpoint below which Spark could not keep its logs; CheckpointError says why.
 
     Args:
         session: the session whose settings hold for the queries.
-        place: the checkpoint's path or URI.
+        location: the checkpoint's path or URI.
     """
-    folder = spark_folder(session, shown(place))
+    folder = spark_folder(session, shown(location))
     scheme, mark, _ = folder.partition("://")
     if not mark:
         return

@@ -50,8 +50,8 @@ class SparkRows:
     def reports(self) -> list[tuple[int, bytes]]:
         """Run the job; give the reports."""
         # Where no sink wants rows, nothing but reports is left after the last superstep.
-        told = self._rows.where(f"channel = {REPORT_CHANNEL}") if self._kept else self._rows
-        return [(row.seq, bytes(row.payload)) for row in told.collect()]
+        wanted = self._rows.where(f"channel = {REPORT_CHANNEL}") if self._kept else self._rows
+        return [(row.seq, bytes(row.payload)) for row in wanted.collect()]
 
     def output(self, channel: int, columns: Any, schema: bytes) -> Any:
         """Give what was sent to an output channel, as a DataFrame."""
@@ -137,9 +137,9 @@ class SparkHost:
         """Say what a streaming DataFrame reads."""
         return input_of(frame)
 
-    def check_checkpoint(self, place: str) -> None:
+    def check_checkpoint(self, location: str) -> None:
         """Refuse a checkpoint below which Spark could not keep its logs."""
-        see_that_spark_can_open(self.target.session, place)
+        see_that_spark_can_open(self.target.session, location)
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
         """Run the callbacks that still wait in the workers, and tear the stages down."""

@@ -44,13 +44,13 @@ def recorded(files: Files, folder: str, batch: int, before: LogRecord | None) ->
         sums["metadata"] = known["metadata"]
     elif (found := _sum(files, f"{folder}/metadata")) is not None:
         sums["metadata"] = found
-    for source, told in enumerate(_positions(offsets)):
-        sums.update(_source(files, folder, f"sources/{source}", told, known))
+    for source, position in enumerate(_positions(offsets)):
+        sums.update(_source(files, folder, f"sources/{source}", position, known))
     return LogRecord(folder=folder, batch=batch, sums=sums)
 
 
 def _source(
-    files: Files, folder: str, source: str, told: Any, known: dict[str, str]
+    files: Files, folder: str, source: str, position: Any, known: dict[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Give the digests of the files that a source keeps of its own, as far as Spark reads them.
 
@@ -59,7 +59,7 @@ def _source(
     """
     mine = {name: found for name, found in known.items() if name.startswith(f"{source}/")}
     reached = max((_id(name) for name in mine), default=-1)
-    target = told.get("logOffset") if isinstance(told, dict) else None
+    target = position.get("logOffset") if isinstance(position, dict) else None
     for number in range(reached + 1, target + 1 if isinstance(target, int) else 1):
         for name in (f"{source}/{number}", f"{source}/{number}.compact"):
             found = _sum(files, f"{folder}/{name}")
@@ -75,7 +75,7 @@ def problems(files: Files, record: LogRecord) -> list[str]:
     """Say what in Spark's log does not fit a manifest; nothing, if Spark may go on with it."""
     folder, batch = record.folder, record.batch
     found = []
-    told = set()
+    named = set()
     for name, wanted in record.sums.items():
         path = f"{folder}/{name}"
         there = _sum(files, path)
@@ -83,14 +83,14 @@ def problems(files: Files, record: LogRecord) -> list[str]:
             continue
         what = "is not there" if there is None else "is not the file that the manifest counts"
         found.append(f"{files.path(path)} {what}")
-        told.add(path)
+        named.add(path)
     offered, logged = (_numbers(files, f"{folder}/{kind}") for kind in ("offsets", "commits"))
     for kind, numbers, last in (("offsets", offered, batch + 1), ("commits", logged, batch)):
         if numbers and numbers[-1] > last:
             path = files.path(f"{folder}/{kind}/{numbers[-1]}")
             found.append(f"{path} is of batch {numbers[-1]}, but the manifest counts up to {batch}")
     found += _strangers(files, record)
-    found += [f"{files.path(n)} {w}" for n, w in unreadable(files, folder) if n not in told]
+    found += [f"{files.path(n)} {w}" for n, w in unreadable(files, folder) if n not in named]
     return [f"{sentence}. {REMEDY}" for sentence in found]
 
 
@@ -126,11 +126,11 @@ def _batches_of(data: bytes) -> set[int]:
     found = set()
     for line in data.decode(errors="replace").splitlines()[1:]:
         try:
-            told = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             continue  # no list of files, or Spark will say that it is torn
-        if isinstance(told, dict) and isinstance(told.get("batchId"), int):
-            found.add(told["batchId"])
+        if isinstance(entry, dict) and isinstance(entry.get("batchId"), int):
+            found.add(entry["batchId"])
     return found
 
 

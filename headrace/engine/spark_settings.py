@@ -54,14 +54,14 @@ class Wish:
 
     def settings(self) -> dict[str, str]:
         """Give all of it as settings of Spark."""
-        told = dict(self.conf)
+        merged = dict(self.conf)
         for name, value in ((MASTER, self.master), (APP_NAME, self.app_name)):
             if value:
-                told[name] = value
+                merged[name] = value
         for name, values in ((JARS, self.jars), (PACKAGES, self.packages)):
             if values:
-                told[name] = ",".join(part for part in (told.get(name), *values) if part)
-        return told
+                merged[name] = ",".join(part for part in (merged.get(name), *values) if part)
+        return merged
 
 
 def read_conf(given: Iterable[str]) -> dict[str, str]:
@@ -143,7 +143,7 @@ def _submit_args(text: str) -> Iterator[tuple[str, str]]:
         name, equals, value = word.partition("=")
         if name in ("--conf", "-c"):
             setting = value if equals else next(words, "")
-            key, _, told = setting.partition("=")
-            yield key, told
+            key, _, value = setting.partition("=")
+            yield key, value
         elif name in _SUBMIT:
             yield _SUBMIT[name], value if equals else next(words, "")

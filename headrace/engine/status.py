@@ -61,7 +61,7 @@ def by_step(
 
 
 def shown_after(
-    before: StreamStatus, *, epoch: int, seconds: float, told: EpochSum,
+    before: StreamStatus, *, epoch: int, seconds: float, summed: EpochSum,
     watermarks: Mapping[str, tuple[int, int]], infos: Infos,
 ) -> StreamStatus:
     """Give what a run shows of itself once an epoch counts.
@@ -70,7 +70,7 @@ def shown_after(
         before: what it showed so far.
         epoch: the epoch's number.
         seconds: how long it took.
-        told: what its tasks have told.
+        summed: what its tasks have told.
         watermarks: by step.
         infos: the metrics of all epochs.
     """
@@ -78,14 +78,14 @@ def shown_after(
         before,
         epoch=epoch,
         epoch_seconds=seconds,
-        elements_late=before.elements_late + told.dropped,
-        rows_untimed=before.rows_untimed + told.untimed,
-        pushed_back=told.pushed_back,
-        state_rows=told.state_rows,
-        state_bytes=sum(told.state_bytes.values()),
-        state_of_supersteps=told.state_bytes,
-        restores=before.restores + told.restored,
-        openings=before.openings + told.opened,
+        elements_late=before.elements_late + summed.dropped,
+        rows_untimed=before.rows_untimed + summed.untimed,
+        pushed_back=summed.pushed_back,
+        state_rows=summed.state_rows,
+        state_bytes=sum(summed.state_bytes.values()),
+        state_of_supersteps=summed.state_bytes,
+        restores=before.restores + summed.restored,
+        openings=before.openings + summed.opened,
         watermarks=watermarks,
         monitoring_infos=infos,
     )

@@ -82,9 +82,9 @@ class Stream:
     # -- from outside
 
     @property
-    def standing(self) -> StreamStatus:
+    def status(self) -> StreamStatus:
         """What the run shows of itself after its last epoch."""
-        return StreamStatus() if self._epochs is None else self._epochs.standing
+        return StreamStatus() if self._epochs is None else self._epochs.status
 
     @property
     def queries(self) -> Mapping[str, Any]:
@@ -132,20 +132,20 @@ class Stream:
             return self.ended
 
     def _open(self, at_end: ExitStack) -> EpochRunner:
-        place = self._options.checkpoint
-        if not place:
+        location = self._options.checkpoint
+        if not location:
             own = OwnFolder()
             at_end.callback(own.remove)
-            place = own.place
+            location = own.location
         at_end.callback(self._start.host.close)
-        checkpoint = claimed_checkpoint(self._start, place)
+        checkpoint = claimed_checkpoint(self._start, location)
         if not self._options.checkpoint:  # copies of a checkpoint that ends are of no use
             at_end.callback(local_of(checkpoint, self._options).remove)
         at_end.callback(checkpoint.close)
         at_end.callback(self._feeds.abandon)
         found = opened(self._start, checkpoint)
         self._epochs = EpochRunner(
-            found.run, found.held, found.standing, wake=self._wake,
+            found.run, found.held, found.status, wake=self._wake,
             stop_requested=lambda: self._stop_requested,
         )
         at_end.callback(self._epochs.end_stages)
@@ -249,7 +249,7 @@ class Stream:
     def _epoch(self, intake: Intake, positions: Positions | None = None) -> None:
         with self._lock:
             self._run.run(intake, positions)
-            self.on_epoch(self.standing)
+            self.on_epoch(self.status)
 
     # -- streaming DataFrames
 

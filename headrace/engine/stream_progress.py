@@ -30,39 +30,39 @@ def looking(stream: Stream, plan: Plan) -> Callable[[float], View]:
     rates = Rates()
 
     def look(seconds: float) -> View:
-        standing = stream.standing
-        steps = step_views(plan, standing)
+        status = stream.status
+        steps = step_views(plan, status)
         found = rates.at(seconds, {step.name: step.elements for step in steps})
-        return view(plan, standing, steps, found, seconds, WallClock().now() / 1e6)
+        return view(plan, status, steps, found, seconds, WallClock().now() / 1e6)
 
     return look
 
 
 def view(
-    plan: Plan, standing: StreamStatus, steps: list[StepView], rates: Mapping[str, float],
+    plan: Plan, status: StreamStatus, steps: list[StepView], rates: Mapping[str, float],
     seconds: float, now: float,
 ) -> View:
     """Say how a stream stands.
 
     Args:
         plan: what is run.
-        standing: what the run shows of itself.
+        status: what the run shows of itself.
         steps: how each step stands.
         rates: elements per second, by step.
         seconds: since the beginning.
         now: the time of the clock, in seconds.
     """
     title = f"headrace: {plan.name}"
-    if not standing.epoch_seconds:  # no epoch has been run by this process
-        return View(title=title, parts=(_beginning(standing), duration(seconds)))
-    mark = least_mark(standing)
+    if not status.epoch_seconds:  # no epoch has been run by this process
+        return View(title=title, parts=(_beginning(status), duration(seconds)))
+    mark = least_mark(status)
     parts = [
-        f"epoch {standing.epoch}", f"{standing.epoch_seconds * 1000:.0f} ms",
+        f"epoch {status.epoch}", f"{status.epoch_seconds * 1000:.0f} ms",
         *([f"watermark {moment(mark)}"] if moment(mark) else []),
         *([f"lag {lag(mark, now)}"] if lag(mark, now) else []),
         *([f"{number(max(rates.values()))}/s"] if any(rates.values()) else []),
-        *troubles(standing),
-        f"state {standing.state_rows:,} rows, {size(standing.state_bytes)}",
+        *troubles(status),
+        f"state {status.state_rows:,} rows, {size(status.state_bytes)}",
         duration(seconds),
     ]  # fmt: skip
     seen = [
@@ -75,30 +75,30 @@ def view(
     return View(title=title, parts=tuple(parts), head=HEAD, rows=table(seen, now))
 
 
-def _beginning(standing: StreamStatus) -> str:
-    if standing.epoch >= 0:
-        return f"starting workers to go on after epoch {standing.epoch}"
+def _beginning(status: StreamStatus) -> str:
+    if status.epoch >= 0:
+        return f"starting workers to go on after epoch {status.epoch}"
     return "starting workers for the first epoch"
 
 
-def troubles(standing: StreamStatus) -> list[str]:
+def troubles(status: StreamStatus) -> list[str]:
     """Say what a user may want to do something about."""
-    told = {
-        "wait for side inputs": standing.pushed_back, "too late": standing.elements_late,
-        "without a time": standing.rows_untimed, "retries": standing.retries,
+    counts = {
+        "wait for side inputs": status.pushed_back, "too late": status.elements_late,
+        "without a time": status.rows_untimed, "retries": status.retries,
     }  # fmt: skip
-    return [f"{count:,} {what}" for what, count in told.items() if count]
+    return [f"{count:,} {what}" for what, count in counts.items() if count]
 
 
-def least_mark(standing: StreamStatus) -> int | None:
+def least_mark(status: StreamStatus) -> int | None:
     """Give the least output watermark of all steps; None: none holds one."""
-    return min((out for _, out in standing.watermarks.values()), default=None)
+    return min((out for _, out in status.watermarks.values()), default=None)
 
 
-def step_views(plan: Plan, standing: StreamStatus) -> list[StepView]:
+def step_views(plan: Plan, status: StreamStatus) -> list[StepView]:
     """Say how each step that the user has named stands; what is inside of it counts for it."""
     transforms = tuple(stage.transforms for stage in plan.stages())
-    figures = of_steps(transforms, standing.monitoring_infos)
+    figures = of_steps(transforms, status.monitoring_infos)
     held: dict[str, int] = {}
     order: dict[str, None] = {}
     for superstep in plan.supersteps:
@@ -106,12 +106,12 @@ def step_views(plan: Plan, standing: StreamStatus) -> list[StepView]:
             operator.partition("/")[0] for stage in superstep.stages for operator in stage.operators
         )
         order |= names
-        kept = standing.state_of_supersteps.get(superstep.index, 0)
+        kept = status.state_of_supersteps.get(superstep.index, 0)
         first = next(iter(names), "")
         if kept and first:
             held[first] = held.get(first, 0) + kept
     marks: dict[str, int] = {}
-    for name, (_, out) in standing.watermarks.items():
+    for name, (_, out) in status.watermarks.items():
         step = name.partition("/")[0]
         marks[step] = min(marks.get(step, out), out)
     return [

@@ -26,11 +26,11 @@ def where_lost(folder: str, said: str) -> str:
         return f"shard {task.group(1)}" if task is not None else ""
     for path in sorted(Path(folder).glob("*.trace"), reverse=True):
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+            trace = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if task is None or told["shard"] == int(task.group(1)):
-            return f"{told['steps']} on shard {told['shard']}, at {told['what']}"
+        if task is None or trace["shard"] == int(task.group(1)):
+            return f"{trace['steps']} on shard {trace['shard']}, at {trace['what']}"
     return f"shard {task.group(1)}" if task is not None else ""
 
 

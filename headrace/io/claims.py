@@ -37,19 +37,19 @@ class Note:
 
     def to_bytes(self) -> bytes:
         """Give the file, with a checksum of what it says."""
-        told = asdict(self)
-        return json.dumps({**told, "sha256": _sum(told)}).encode()
+        fields = asdict(self)
+        return json.dumps({**fields, "sha256": _sum(fields)}).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Note:
         """Read the file; ValueError says what is wrong with it."""
         try:
-            told = json.loads(data)
+            fields = json.loads(data)
             # Version 0.1 had neither sum nor incarnation, and whole notes all the same.
-            if told.pop("sha256", None) != _sum(told) and "incarnation" in told:
+            if fields.pop("sha256", None) != _sum(fields) and "incarnation" in fields:
                 msg = "its checksum does not fit"
                 raise ValueError(msg)
-            return cls(**told)
+            return cls(**fields)
         except (KeyError, TypeError, AttributeError) as error:
             msg = f"it is no note of a sink ({error!r})"
             raise ValueError(msg) from error
@@ -91,5 +91,5 @@ def later_folders(
     )
 
 
-def _sum(told: dict[str, object]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+def _sum(fields: dict[str, object]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

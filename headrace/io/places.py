@@ -211,11 +211,11 @@ class EpochFolders:
         later = later_folders(self._numbers(), self._notes(), writer, next_epoch)
         if not later:
             return
-        told = ", ".join(str(number) for number in later[:5]) + (", ..." if later[5:] else "")
+        numbers = ", ".join(str(number) for number in later[:5]) + (", ..." if later[5:] else "")
         if not remove:
             msg = (
                 f"WriteToSpark: {self.path} holds epochs of this run that its checkpoint does not "
-                f"know: {len(later)} folders ({EPOCH}={told}) after epoch {next_epoch - 1}, the "
+                f"know: {len(later)} folders ({EPOCH}={numbers}) after epoch {next_epoch - 1}, the "
                 "last that the checkpoint counts. An older copy of the checkpoint was restored; "
                 "their rows would come a second time. Restore the copy of this path that belongs "
                 "to it, or give --remove_later_epochs, which removes these folders and writes "
@@ -267,8 +267,8 @@ class EpochFolders:
         if not self._storage.is_folder(folder):
             return None
         parts = [name for name in self._storage.names(folder) if name.startswith("part-")]
-        told = b"".join(self._storage.read(f"{folder}/{name}") for name in parts)
-        return _parsed(folder, told) if told else True
+        text = b"".join(self._storage.read(f"{folder}/{name}") for name in parts)
+        return _parsed(folder, text) if text else True
 
     def _note(self, writer: str) -> Note | None:
         assert self._storage is not None

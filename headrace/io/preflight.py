@@ -50,21 +50,21 @@ def _check_path(name: str, path: str, session: Any, *, taken: bool, own_disk: bo
         raise OptionError(msg)
     if not own_disk or not isinstance(storage, LocalStorage):
         return
-    if why := why_not_writable(storage.place(path)):
+    if why := why_not_writable(storage.location(path)):
         msg = f"{name}: {path} cannot be written: {why}"
         raise OptionError(msg)
 
 
 def why_not_writable(path: str) -> str:
     """Say why a folder of this machine cannot be made or written; empty if it can."""
-    place = Path(path)
-    while not os.path.lexists(place) and place != place.parent:
-        place = place.parent
-    if place.exists() and not place.is_dir():
-        return f"{place} is a file, not a folder"
-    if not os.access(place, os.W_OK | os.X_OK):
+    location = Path(path)
+    while not os.path.lexists(location) and location != location.parent:
+        location = location.parent
+    if location.exists() and not location.is_dir():
+        return f"{location} is a file, not a folder"
+    if not os.access(location, os.W_OK | os.X_OK):
         owner = "the user of this process" if os.geteuid() else "this process"
-        return f"{owner} may not write in {place}; change its rights, or give another path"
+        return f"{owner} may not write in {location}; change its rights, or give another path"
     return ""
 
 

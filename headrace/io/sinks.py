@@ -92,8 +92,8 @@ class Sink(RoundTrip):
     def to_runner_api_parameter(self, unused_context: Any) -> tuple[str, bytes]:
         """Describe the write."""
         schema = self.schema
-        told = json.loads(schema.json()) if isinstance(schema, StructType) else schema
-        return WRITE_TO_SPARK_URN, json.dumps({"columns": told}).encode()
+        described = json.loads(schema.json()) if isinstance(schema, StructType) else schema
+        return WRITE_TO_SPARK_URN, json.dumps({"columns": described}).encode()
 
     def columns(self, session: Any) -> StructType:
         """Give the schema; words such as `name string, price double` need a session to be read."""

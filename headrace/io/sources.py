@@ -168,13 +168,13 @@ class ReadFromSpark(RoundTrip):
 
         The policy stays out: a pipeline may be started again with another one.
         """
-        told = {
+        payload = {
             "columns": json.loads(self._columns.json()),
             "timestamp": self.read.timestamp,
             "partition": self.read.partition,
             "streaming": self.read.streaming,
         }
-        return READ_FROM_SPARK_URN, json.dumps(told).encode()
+        return READ_FROM_SPARK_URN, json.dumps(payload).encode()
 
 
 ReadFromSpark.register_urn(READ_FROM_SPARK_URN, None, find_again)

@@ -61,55 +61,55 @@ class LocalStorage:
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""
-        return os.path.lexists(self.place(path))
+        return os.path.lexists(self.location(path))
 
     def is_folder(self, path: str) -> bool:
         """Whether there is such a folder."""
-        return os.path.isdir(self.place(path))
+        return os.path.isdir(self.location(path))
 
     def names(self, path: str) -> list[str]:
         """Give the names in a folder, sorted; none if there is no such folder."""
         try:
-            return sorted(os.listdir(self.place(path)))
+            return sorted(os.listdir(self.location(path)))
         except FileNotFoundError:
             return []
 
     def make_folder(self, path: str) -> None:
         """Make a folder, and those above it, unless it is there."""
-        Path(self.place(path)).mkdir(parents=True, exist_ok=True)
+        Path(self.location(path)).mkdir(parents=True, exist_ok=True)
 
     def move(self, source: str, target: str) -> None:
         """Give a folder another name. FileNotFoundError: the source is not there (any more)."""
-        os.rename(self.place(source), self.place(target))
+        os.rename(self.location(source), self.location(target))
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is below it; nothing there is no mistake."""
-        place = Path(self.place(path))
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place, ignore_errors=True)
+        location = Path(self.location(path))
+        if location.is_dir() and not location.is_symlink():
+            shutil.rmtree(location, ignore_errors=True)
         else:
-            place.unlink(missing_ok=True)
+            location.unlink(missing_ok=True)
 
     def read(self, path: str) -> bytes:
         """Read a small file; FileNotFoundError if there is none."""
-        return Path(self.place(path)).read_bytes()
+        return Path(self.location(path)).read_bytes()
 
     def write(self, path: str, data: bytes) -> None:
         """Write a small file; it appears whole, in place of what was there."""
-        place = Path(self.place(path))
-        unfinished = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+        location = Path(self.location(path))
+        unfinished = location.with_name(f".{location.name}.{uuid.uuid4().hex}")
         try:
             with unfinished.open("wb") as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
-            os.replace(unfinished, place)
+            os.replace(unfinished, location)
         except BaseException:
             with suppress(OSError):
                 unfinished.unlink()
             raise
 
-    def place(self, path: str) -> str:
+    def location(self, path: str) -> str:
         """Give the full path that is meant."""
         if path.startswith("file:"):
             return "/" + path.removeprefix("file:").lstrip("/")
@@ -138,8 +138,8 @@ class HadoopStorage:
 
     def is_folder(self, path: str) -> bool:
         """Whether there is such a folder."""
-        place = self._path(path)
-        return self.exists(path) and bool(self._system.getFileStatus(place).isDirectory())
+        location = self._path(path)
+        return self.exists(path) and bool(self._system.getFileStatus(location).isDirectory())
 
     def names(self, path: str) -> list[str]:
         """Give the names in a folder, sorted; none if there is no such folder."""

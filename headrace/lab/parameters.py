@@ -136,8 +136,8 @@ class Parameter:
 
 def setting(default: _T, domain: Domain, effect: str) -> _T:
     """Make a field of a settings dataclass."""
-    told = {"domain": domain, "effect": effect}
-    return dataclasses.field(default=default, metadata=told)
+    facts = {"domain": domain, "effect": effect}
+    return dataclasses.field(default=default, metadata=facts)
 
 
 def parameters_of(settings: type) -> tuple[Parameter, ...]:

@@ -150,11 +150,11 @@ def to_text(reference: Reference) -> str:
     for field in dataclasses.fields(reference):
         value = getattr(reference, field.name)
         if isinstance(value, Mapping):
-            told = [f"{json.dumps(name)}: {json.dumps(text)}" for name, text in value.items()]
-            fields.append((field.name, _block("{", told, "}")))
+            parts = [f"{json.dumps(name)}: {json.dumps(text)}" for name, text in value.items()]
+            fields.append((field.name, _block("{", parts, "}")))
         elif isinstance(value, tuple):
-            told = [one if isinstance(one, str) else _run_text(one) for one in value]
-            fields.append((field.name, _block("[", told, "]")))
+            parts = [one if isinstance(one, str) else _run_text(one) for one in value]
+            fields.append((field.name, _block("[", parts, "]")))
         else:
             fields.append((field.name, json.dumps(value)))
     return _block("{", [f"{json.dumps(name)}: {text}" for name, text in fields], "}", 0) + "\n"
@@ -178,13 +178,13 @@ def from_text(text: str, name: str) -> Reference:
         ValueError: it is no such text, or it contradicts itself; names the workload.
     """
     try:
-        told = json.loads(text)
+        fields = json.loads(text)
         shown = (json.dumps(row, separators=(",", ":"), ensure_ascii=False)
-                 for row in told.pop("shown"))
-        agreed = (Agreement(**run | {"mode": Mode(run["mode"])}) for run in told.pop("agreed"))
-        left = (Absence(**run | {"mode": Mode(run["mode"])}) for run in told.pop("left_out"))
+                 for row in fields.pop("shown"))
+        agreed = (Agreement(**run | {"mode": Mode(run["mode"])}) for run in fields.pop("agreed"))
+        left = (Absence(**run | {"mode": Mode(run["mode"])}) for run in fields.pop("left_out"))
         return Reference(
-            shown=tuple(shown), agreed=tuple(agreed), left_out=tuple(left), **told
+            shown=tuple(shown), agreed=tuple(agreed), left_out=tuple(left), **fields
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         msg = f"the reference answer of {name} cannot be used: {error}"

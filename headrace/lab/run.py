@@ -47,8 +47,8 @@ class Report:
     def lines(self) -> list[str]:
         """Say what the oracle and the reference say, a line each."""
         what = "not checked" if self.comparison is None else "checked by the reference alone"
-        told = [f"{what}: {self.unjudged}"] if self.verdict is None else self.verdict.lines()
-        return told if self.comparison is None else [*told, self.comparison.line()]
+        lines = [f"{what}: {self.unjudged}"] if self.verdict is None else self.verdict.lines()
+        return lines if self.comparison is None else [*lines, self.comparison.line()]
 
 
 def run_workload(
@@ -129,14 +129,14 @@ def _claim(request: Request, system: str) -> None:
     Raises:
         OptionError: the folder holds another run.
     """
-    told = {
+    record = {
         "workload": request.workload.full_name, "system": system, "mode": request.mode.value,
         "settings": dataclasses.asdict(request.settings),
     }
     path = Path(request.folder) / CLAIM
     if path.exists():
         was = json.loads(path.read_text(encoding="utf-8"))
-        differing = _difference(was, told)
+        differing = _difference(was, record)
         if differing:
             msg = (
                 f"{request.folder} holds a run with {differing}; give another folder, or what "
@@ -144,12 +144,12 @@ def _claim(request: Request, system: str) -> None:
             )
             raise OptionError(msg)
         return
-    path.write_text(json.dumps(told, indent=1), encoding="utf-8")
+    path.write_text(json.dumps(record, indent=1), encoding="utf-8")
 
 
-def _difference(was: dict[str, Any], told: dict[str, Any]) -> str:
+def _difference(was: dict[str, Any], record: dict[str, Any]) -> str:
     for name, value in was.items():
-        now = told.get(name)
+        now = record.get(name)
         if isinstance(value, dict) and isinstance(now, dict):
             inner = _difference(value, now)
             if inner:

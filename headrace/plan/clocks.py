@@ -115,20 +115,20 @@ class SourceClock:
             "ended": self.ended,
         }
 
-    def restored(self, told: Mapping[str, Any]) -> SourceClock:
+    def restored(self, saved: Mapping[str, Any]) -> SourceClock:
         """Go on from what `to_json` gave, with the policy of this clock.
 
         So a pipeline may be started again with another delay.
         """
-        partitions = told["partitions"]
+        partitions = saved["partitions"]
         return replace(
             self,
             partitions=tuple(
                 Partition(name=name, highest=partitions[name][0], heard=partitions[name][1])
                 for name in sorted(partitions)
             ),
-            floor=told["floor"],
-            ended=told["ended"],
+            floor=saved["floor"],
+            ended=saved["ended"],
         )
 
     def _active(self, now: int) -> Iterator[Partition]:

@@ -1,4 +1,4 @@
-"""Where a unit's state is written down: a snapshot, then change logs.
+"""Where a state partition is written down: a snapshot, then change logs.
 
 Decides which files a copy of the state still lacks. Plain frozen data that travels in manifests;
 reads no file and opens no store.
@@ -38,7 +38,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedVersion:
-    """How far a copy of a unit's state has come; written down beside the copy."""
+    """How far a copy of a state partition has come; written down beside the copy."""
 
     link: str  # the last file applied
     version: int  # `BETWEEN` where only a part of a snapshot is applied
@@ -57,7 +57,7 @@ class AppliedVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """All files of a unit's state at one version."""
+    """All files of a state partition at one version."""
 
     base: tuple[Link, ...] = ()  # the parts of the snapshot, in the order of names; none: no rows
     logs: tuple[Link, ...] = ()  # what changed since, oldest first
@@ -99,7 +99,7 @@ class Chain:
             return None
         return tuple(link for link in self.logs if link.until > at.version)
 
-    def standing(self, link: Link) -> AppliedVersion:
+    def applied(self, link: Link) -> AppliedVersion:
         """Say where a copy stands once it has applied everything up to this link."""
         whole = link not in self.base[:-1]
         mark = self._mark(link.until)
@@ -134,8 +134,9 @@ class Chain:
             )
         except (KeyError, TypeError, ValueError) as error:
             msg = (
-                f"a manifest names a unit's state in a form that this version of headrace cannot "
-                f"read: {error!r}. Run the pipeline with the version that wrote the checkpoint."
+                f"a manifest names a state partition in a form that this version of headrace "
+                f"cannot read: {error!r}. Run the pipeline with the version that wrote "
+                "the checkpoint."
             )
             raise CheckpointError(msg) from error
 

@@ -1,4 +1,4 @@
-"""The files of a unit's state: rows with a checksum around them.
+"""The files of a state partition: rows with a checksum around them.
 
 Decides what a file looks like on disk: a head, an Arrow stream of names and values in the order
 of names (a null value says the row is gone), and a foot with length, row count and CRC-32 of

@@ -1,11 +1,11 @@
 """Places in the commit of an epoch at which a test can end the process, as a crash would.
 
-`HEADRACE_CRASH` names them, separated by commas, each as `point:when` or `point:when:unit`. `when`
-is the number of an epoch, `*` for the next one, whichever it is, or the name of an attempt (`1.8`:
-incarnation 1, its 8th try), which an epoch that is run again does not meet a second time. Without
-the variable, which is read once, a point costs a comparison. A test in the same process may look
-on by `observed`, and end a driver by an exception. Knows nothing of the protocol but the names of
-its gaps.
+`HEADRACE_CRASH` names them, separated by commas, each as `point:when` or `point:when:partition`.
+`when` is the number of an epoch, `*` for the next one, whichever it is, or the name of an attempt
+(`1.8`: incarnation 1, its 8th try), which an epoch that is run again does not meet a second time.
+Without the variable, which is read once, a point costs a comparison. A test in the same process may
+look on by `observed`, and end a driver by an exception. Knows nothing of the protocol but the names
+of its gaps.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class _Crash:
 
     point: Point
     when: str
-    unit: str  # empty: in any unit
+    partition: str  # empty: in any state partition
 
-    def meets(self, point: Point, epoch: int, attempt: str, unit: str) -> bool:
+    def meets(self, point: Point, epoch: int, attempt: str, partition: str) -> bool:
         return (
             self.point is point
             and self.when in ("*", str(epoch), attempt)
-            and self.unit in ("", unit)
+            and self.partition in ("", partition)
         )
 
 
@@ -55,17 +55,17 @@ def asked_for(text: str) -> tuple[_Crash, ...]:
     found = []
     for part in filter(None, text.split(",")):
         name, _, rest = part.partition(":")
-        when, _, unit = rest.partition(":")
+        when, _, partition = rest.partition(":")
         if name not in {point.value for point in Point} or not when:
-            msg = f"{VARIABLE}: {part!r} is not point:when or point:when:unit of a known point"
+            msg = f"{VARIABLE}: {part!r} is not point:when or point:when:partition of a known point"
             raise ValueError(msg)
-        found.append(_Crash(Point(name), when, unit))
+        found.append(_Crash(Point(name), when, partition))
     return tuple(found)
 
 
 _CRASHES = asked_for(os.environ.get(VARIABLE, ""))
 
-#: Called at each point of this process: the point, the epoch, the attempt, the unit.
+#: Called at each point of this process: the point, the epoch, the attempt, the state partition.
 Observer = Callable[[Point, int, str, str], None]
 
 _observers: list[Observer] = []
@@ -81,13 +81,14 @@ def observed(observer: Observer) -> Iterator[None]:
         _observers.remove(observer)
 
 
-def crash_point(point: Point, epoch: int, attempt: str = "", unit: str = "") -> None:
+def crash_point(point: Point, epoch: int, attempt: str = "", partition: str = "") -> None:
     """End this process at once, without any cleaning up, if that was asked for here.
 
     One line to its standard error says where, for whoever counts crashes.
     """
     for observer in _observers:
-        observer(point, epoch, attempt, unit)
-    if _CRASHES and any(crash.meets(point, epoch, attempt, unit) for crash in _CRASHES):
-        os.write(2, f"{VARIABLE}: {point.value} {epoch} {attempt or '-'} {unit or '-'}\n".encode())
+        observer(point, epoch, attempt, partition)
+    if _CRASHES and any(crash.meets(point, epoch, attempt, partition) for crash in _CRASHES):
+        where = f"{epoch} {attempt or '-'} {partition or '-'}"
+        os.write(2, f"{VARIABLE}: {point.value} {where}\n".encode())
         os.kill(os.getpid(), signal.SIGKILL)

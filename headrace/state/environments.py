@@ -1,4 +1,4 @@
-"""The local copy of a unit's state: an LMDB environment that can be thrown away.
+"""The local copy of a state partition: an LMDB environment that can be thrown away.
 
 Opens environments once per process, brings them to the version a chain names, grows them. What is
 in them came from files that a manifest named; they are a cache, never the truth, and one that
@@ -63,7 +63,7 @@ RESERVE_BYTES = 16 << 20
 _TRIES = 8
 _PAGE_BYTES = 4096
 _DATA = "data.mdb"
-_STANDING = b"standing"
+_APPLIED = b"standing"
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class Environment:
         return self._identity is not None and _identity(self.folder) == self._identity
 
     def is_read(self) -> bool:
-        """Whether a unit reads from it now."""
+        """Whether a state partition reads from it now."""
         return self._reading is not None
 
     def close(self) -> None:
@@ -130,9 +130,9 @@ class Environment:
         """Free the places of readers whose process has died: they would pin old pages."""
         self._env.reader_check()
 
-    def standing(self, txn: Any) -> AppliedVersion | None:
+    def applied(self, txn: Any) -> AppliedVersion | None:
         """Say how far the rows have come; None if nothing was ever applied."""
-        data = txn.get(_STANDING, db=self._about)
+        data = txn.get(_APPLIED, db=self._about)
         if data is None:
             if txn.stat(self._rows)["entries"]:
                 msg = "there are rows, but nothing says where they come from"
@@ -168,7 +168,7 @@ class Environment:
         """
 
         def work(txn: Any) -> bool:
-            if self.standing(txn) != before:
+            if self.applied(txn) != before:
                 return False
             with txn.cursor() as cursor:
                 for names, values in batches():
@@ -178,7 +178,7 @@ class Environment:
                     else:
                         pairs = zip(names, values, strict=True)
                         cursor.putmulti(pairs, dupdata=False, overwrite=True, append=ascending)
-            txn.put(_STANDING, after.encode(), db=self._about)
+            txn.put(_APPLIED, after.encode(), db=self._about)
             return True
 
         self.end_reading()
@@ -257,7 +257,7 @@ _OPEN: dict[tuple[int, Path], Environment] = {}
 
 
 def current(folder: Path, map_bytes: int = MAP_BYTES, run: str = "") -> Environment:
-    """Open the newest copy of a unit that this run of the driver has made; else begin a new one."""
+    """Open the newest copy that this run of the driver has made; else begin a new one."""
     found = _OPEN.get((os.getpid(), folder))
     if found is not None and found.run == run and found.is_there():
         return found
@@ -298,7 +298,7 @@ def tell(folder: Path, why: Exception) -> None:
 
 
 def forget(folder: Path) -> None:
-    """Close this process's environment of a unit, if it has one open."""
+    """Close this process's environment of a state partition, if it has one open."""
     found = _OPEN.pop((os.getpid(), folder), None)
     if found is not None:
         found.close()

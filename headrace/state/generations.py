@@ -1,4 +1,4 @@
-"""Where the local copies of a unit lie: one folder for each generation, named after its run.
+"""Where the local copies of a state partition lie: one folder for each generation.
 
 Decides which copy may be opened at all: the newest, if the same run of the driver has begun it.
 Gives a new, empty folder otherwise, and takes the older ones away. Knows nothing of what is in
@@ -20,7 +20,7 @@ _DISCARDED = ".discarded-"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Generation:
-    """One copy of a unit's state on this machine."""
+    """One copy of a state partition on this machine."""
 
     number: int  # the newest has the greatest
     run: str  # names the driver's run that began it
@@ -32,7 +32,7 @@ class Generation:
 
 
 def generations(folder: Path) -> list[Generation]:
-    """Give all copies of a unit, in no order."""
+    """Give all copies of a state partition, in no order."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -46,11 +46,11 @@ def generations(folder: Path) -> list[Generation]:
 
 
 def newest_of(folder: Path, run: str) -> Generation | None:
-    """Give the newest copy of a unit; None if there is none, or if it is not of this run.
+    """Give the newest copy of a state partition; None if there is none of this run.
 
     Between two runs a disk, a program or a hand may have changed a copy, and LMDB reads a damaged
     page as it is: the answer may be wrong, or the process may die. So what an earlier run left is
-    not opened, and costs one restore for each unit and start.
+    not opened, and costs one restore for each state partition and start.
     """
     newest = max(generations(folder), default=None)
     return newest if newest is not None and newest.run == run else None

@@ -16,8 +16,9 @@ KEPT_BYTES = 32 << 20
 class Kept:
     """The rows of files that this process wrote last, up to some bytes.
 
-    They spare reading a file that was just written: when the next epoch opens the unit, and when
-    young logs are merged. A file's name is given once and never again, so nothing here can be old.
+    They spare reading a file that was just written: when the next epoch opens the state
+    partition, and when young logs are merged. A file's name is given once and
+    never again, so nothing here can be old.
     """
 
     def __init__(self, limit_bytes: int) -> None:

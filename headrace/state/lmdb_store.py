@@ -1,4 +1,4 @@
-"""Opens units of state: brings the local copy to the version a chain names.
+"""Opens state partitions: brings the local copy to the version a chain names.
 
 Reads no more files than the copy lacks; usually none, since the process remembers the log it wrote
 last. Decides when a copy is of no use and a new one is built. Knows nothing of an epoch's writes.
@@ -39,7 +39,7 @@ __all__ = ["StatePartition", "forget_local", "open_partition"]
 _TRIES = 8
 #: Rows dealt out to a new shard in one transaction.
 _DEALT_ROWS = 65536
-#: Where the rows of a unit lie between two epochs.
+#: Where the rows of a state partition lie between two epochs.
 Copy = Environment | memory_copies.MemoryCopy
 _BUILDING = AppliedVersion(link="", version=BETWEEN, mark=0)
 
@@ -47,7 +47,7 @@ _BUILDING = AppliedVersion(link="", version=BETWEEN, mark=0)
 def open_partition(
     local: Path,
     files: Files,
-    unit: str,
+    partition: str,
     chain: Chain | None,
     *,
     from_chains: Sequence[Chain] = (),
@@ -56,13 +56,13 @@ def open_partition(
     map_bytes: int = MAP_BYTES,
     run: str = "",
 ) -> StatePartition:
-    """Open a unit at the version a chain names.
+    """Open a state partition at the version a chain names.
 
     Args:
         local: a folder on a disk of this machine, for copies that can be thrown away. It must be
             another one after the machine was started anew.
         files: the checkpoint folder.
-        unit: the unit's name, part of paths.
+        partition: the state partition's name, part of paths.
         chain: the state, as the manifest of the last epoch names it; None: there is none yet.
         from_chains: instead of `chain`, those of all old shards, when the number of shards has
             changed. The first seal then writes a snapshot, so that the new chain stands alone.
@@ -71,7 +71,7 @@ def open_partition(
         map_bytes: what a new local copy may hold before it grows.
         run: names the driver's run. A copy that another run made is not trusted but built again.
     """
-    folder = local / unit
+    folder = local / partition
     odd: Exception | None = None
     begin, anew = (
         (memory_copies.current, memory_copies.renewed) if memory_copies.is_memory(local)
@@ -83,9 +83,9 @@ def open_partition(
             try:
                 environment.forget_dead_readers()
                 if from_chains:
-                    found = _dealt(environment, files, unit, from_chains, shard, shards)
+                    found = _dealt(environment, files, partition, from_chains, shard, shards)
                 else:
-                    found = _brought(environment, files, unit, chain or Chain())
+                    found = _brought(environment, files, partition, chain or Chain())
             except BROKEN as error:
                 tell(folder, error)
                 found, odd = None, error
@@ -106,22 +106,25 @@ def open_partition(
 
 
 def forget_local() -> None:
-    """Forget what this process keeps of units: open environments and recent logs."""
+    """Forget what this process keeps of state partitions: open environments and recent logs."""
     forget_all()
     KEPT.clear()
 
 
-def _brought(environment: Copy, files: Files, unit: str, chain: Chain) -> StatePartition | None:
+def _brought(
+    environment: Copy, files: Files, partition: str, chain: Chain
+) -> StatePartition | None:
     """Apply what the local copy lacks; None if the copy is of another past."""
     fetched, restored = 0, False
     for _ in range(_TRIES):
         txn = environment.read()
-        at = environment.standing(txn)
+        at = environment.applied(txn)
         owed = chain.owed(at)
         if owed is None:
             return None
         if not owed:
-            found = StatePartition(environment, txn, files, f"state/{unit}", chain, founded=True)
+            folder = f"state/{partition}"
+            found = StatePartition(environment, txn, files, folder, chain, founded=True)
             found.fetched, found.restored = fetched, restored
             return found
         restored = restored or at is None
@@ -129,7 +132,7 @@ def _brought(environment: Copy, files: Files, unit: str, chain: Chain) -> StateP
             near = KEPT.get(files, link.name)
             if near is None:
                 fetched += 1
-            after = chain.standing(link)
+            after = chain.applied(link)
             batches = _batches(files, link, near)
             if not environment.apply(batches, at, after, ascending=link in chain.base):
                 break  # another process was there meanwhile: look again
@@ -147,7 +150,7 @@ def _batches(files: Files, link: Link, near: Rows | None) -> Callable[[], Iterab
 def _dealt(
     environment: Copy,
     files: Files,
-    unit: str,
+    partition: str,
     chains: Sequence[Chain],
     shard: int,
     shards: int,
@@ -157,7 +160,7 @@ def _dealt(
     name = f"dealt-{blake2b(source.encode(), digest_size=8).hexdigest()}"
     whole = AppliedVersion(link=name, version=1, mark=mark_of(name))
     txn = environment.read()
-    at = environment.standing(txn)
+    at = environment.applied(txn)
     fetched = 0
     if at != whole:
         if at is not None:
@@ -172,13 +175,13 @@ def _dealt(
             return None
         fetched = sum(len(chain.links) for chain in chains)
         txn = environment.read()
-        if environment.standing(txn) != whole:
+        if environment.applied(txn) != whole:
             return None
     found = StatePartition(
         environment,
         txn,
         files,
-        f"state/{unit}",
+        f"state/{partition}",
         Chain(version=1, past=(whole.mark,)),
         founded=False,
     )

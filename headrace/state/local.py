@@ -23,7 +23,7 @@ from headrace.state import memory_copies
 from headrace.state.machine import Machine, this_machine
 from headrace.state.private import private_folder
 
-#: Beside the copies of a checkpoint's units: which checkpoint it is.
+#: Beside the copies of a checkpoint's state partitions: which checkpoint it is.
 NOTE = "checkpoint.json"
 #: In a folder's name: stands for the executor, where several share a machine.
 EXECUTOR = "{executor}"
@@ -33,7 +33,7 @@ _BOOT_DIGITS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFolder:
-    """Says where the copies of one checkpoint's units lie, on any machine."""
+    """Says where the copies of one checkpoint's state partitions lie, on any machine."""
 
     state_dir: str  # what was asked for; empty: the folder for temporary files; `memory:`: none
     checkpoint: str  # its path or URI
@@ -128,7 +128,7 @@ def _is(folder: Path, state: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """The copies of one checkpoint's units, as they are found on a disk."""
+    """The copies of one checkpoint's state partitions, as they are found on a disk."""
 
     folder: Path
     checkpoint: str = ""  # empty: nothing says so

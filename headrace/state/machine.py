@@ -66,9 +66,9 @@ def started(pid: int) -> str | None:
         pass  # another user's
     # The kernel's own count, as it stands: psutil adds the time of boot to it, which moves with the
     # wall clock, and a process that lives must never look like another one.
-    told = _read(f"/proc/{pid}/stat")
+    stat = _read(f"/proc/{pid}/stat")
     # The name, in brackets, may hold anything; the start is the twentieth field behind it.
-    fields = told.rpartition(")")[2].split()
+    fields = stat.rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 else ""
 
 

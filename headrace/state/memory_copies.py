@@ -25,7 +25,7 @@ def is_memory(location: str | Path) -> bool:
 
 
 class MemoryCopy:
-    """The rows of one unit, and how far they have come."""
+    """The rows of one state partition, and how far they have come."""
 
     def __init__(self, folder: Path, run: str) -> None:
         self.folder = folder
@@ -46,7 +46,7 @@ class MemoryCopy:
     def end_reading(self) -> None:
         """Nothing is pinned by a reader."""
 
-    def standing(self, txn: MemoryCopy) -> AppliedVersion | None:
+    def applied(self, txn: MemoryCopy) -> AppliedVersion | None:
         """Say how far the rows have come; None if nothing was ever applied."""
         return txn._standing
 
@@ -138,6 +138,6 @@ def folder(name: str) -> Path:
 
 
 def forget(folder: Path) -> None:
-    """Forget the copy of a unit, or all below a folder."""
+    """Forget the copy of a state partition, or all below a folder."""
     for found in [one for one in _copies if one == folder or folder in one.parents]:
         del _copies[found]

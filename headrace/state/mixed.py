@@ -47,8 +47,8 @@ def own_part(
     columns = _load(value)
     mine = [i for i, key_group in enumerate(columns[0]) if key_group % shards == shard]
     if mine:
-        told = blake2b(name[-_ID_BYTES:] + old.to_bytes(4, "big"), digest_size=_ID_BYTES)
-        yield name[:-_ID_BYTES] + told.digest(), pack(*([c[i] for i in mine] for c in columns))
+        hashed = blake2b(name[-_ID_BYTES:] + old.to_bytes(4, "big"), digest_size=_ID_BYTES)
+        yield name[:-_ID_BYTES] + hashed.digest(), pack(*([c[i] for i in mine] for c in columns))
 
 
 def _load(value: bytes) -> tuple[list[Any], ...]:

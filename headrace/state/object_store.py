@@ -116,9 +116,9 @@ class ObjectStore:
             yield
         except (BaseError, OSError, NotImplementedError) as e:
             kinds = (FileNotFoundError, PermissionError)
-            told = next((kind for kind in kinds if isinstance(e, kind)), OSError)
+            raised = next((kind for kind in kinds if isinstance(e, kind)), OSError)
             msg = f"{self.path(name)}: {_cause(e)}"
-            raise told(msg) from None
+            raise raised(msg) from None
 
 
 def _cause(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""One unit of state during one epoch: the rows of one shard in one superstep.
+"""One state partition during one epoch: the rows of one shard in one superstep.
 
 Reads the local copy as it was opened, keeps the epoch's writes in memory, and seals them as
 a change log. The local copy is not written then: the next epoch applies the log, once a manifest
@@ -23,7 +23,7 @@ from headrace.state.layout import MAX_NAME_BYTES
 from headrace.state.memory_copies import MemoryCopy
 from headrace.state.ordered import OrderedNames
 
-_OVER = "the unit is sealed or closed: what is written to it now would be lost"
+_OVER = "the state partition is sealed or closed: what is written to it now would be lost"
 
 
 class StatePartition:
@@ -98,11 +98,11 @@ class StatePartition:
     def seal(self, stem: str) -> Chain:
         """End the epoch: write what changed as a log, and give the chain that holds it.
 
-        If nothing changed the chain is as it was and no file is written. The unit is closed
-        afterwards, also when a file could not be written.
+        If nothing changed the chain is as it was and no file is written. The state partition is
+        closed afterwards, also when a file could not be written.
 
         Args:
-            stem: names the files; never used before for this unit.
+            stem: names the files; never used before for this state partition.
         """
         try:
             chain, changed = self._chain, self._changes()
@@ -202,7 +202,7 @@ class StatePartition:
 
 
 class _Closed(dict[bytes, bytes]):
-    """Stands for the rows of a unit whose epoch is over."""
+    """Stands for the rows of a state partition whose epoch is over."""
 
     def __setitem__(self, name: bytes, value: bytes) -> NoReturn:
         raise StateError(_OVER)

@@ -119,8 +119,8 @@ def lag(micros: int | None, now: float) -> str:
     >>> lag(1_600_000_000_000_000, 1_600_000_008.0)
     '8 s'
     """
-    told = moment(micros)
-    if micros is None or told in ("", "at the end", "far back", "far ahead"):
+    text = moment(micros)
+    if micros is None or text in ("", "at the end", "far back", "far ahead"):
         return ""
     behind = now - micros / 1e6
     return duration(behind) if behind >= 0 else ""

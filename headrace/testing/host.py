@@ -213,7 +213,7 @@ class LocalHost:
         """Say what a scripted stream is: its columns, as it has no address."""
         return f"ScriptedStream[{selected(frame).stream.schema.simpleString()}]"
 
-    def check_checkpoint(self, place: str) -> None:
+    def check_checkpoint(self, location: str) -> None:
         """Logs of scripted streams can be wherever a checkpoint can."""
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:

@@ -141,9 +141,9 @@ class LocalRunner(HeadraceRunner):
         )
         result: HeadraceResult
         if streaming:
-            told, own = self._where(stream_options(known))
+            chosen, own = self._where(stream_options(known))
             result = LocalStreamResult(
-                plan, self._host, settings, frames, told, self._clock, own
+                plan, self._host, settings, frames, chosen, self._clock, own
             )
         else:
             result = HeadraceResult(plan, self._host, settings, "off", frames)

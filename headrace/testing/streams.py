@@ -191,8 +191,8 @@ class ScriptedQuery:
     def _end_of(self, batch: int) -> int:
         if batch < 0:
             return 0
-        told = self._files.read(f"{self._log}/offsets/{batch}").decode().splitlines()[-1]
-        return int(json.loads(told)["batches"])
+        line = self._files.read(f"{self._log}/offsets/{batch}").decode().splitlines()[-1]
+        return int(json.loads(line)["batches"])
 
 
 class ScriptedFeeds:

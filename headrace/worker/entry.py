@@ -227,10 +227,10 @@ def _work(
 
 def _counted(task: SuperstepTask, shard: int) -> Counted | None:
     """Give what tells the driver how far the task is; None: it does not listen."""
-    told = teller(task.settings.ear)
-    if told is None or task.source is not None:  # a partition of a DataFrame is no shard
+    channel = teller(task.settings.ear)
+    if channel is None or task.source is not None:  # a partition of a DataFrame is no shard
         return None
-    counted = Counted(told, task.settings.run, task.superstep.index, shard)
+    counted = Counted(channel, task.settings.run, task.superstep.index, shard)
     counted.look()
     return counted
 

@@ -51,8 +51,8 @@ class Epoch:
     feeding: int | None  # the channel that a DataFrame feeds in this very epoch
     ending: bool  # that DataFrame is whole after this epoch
     arrivals: tuple[tuple[int, str, tuple[tuple[bytes, int], ...]], ...]  # channel, coder, elements
-    chains: Mapping[str, Chain]  # for each unit of state: where it is
-    former: Mapping[int, tuple[Chain, ...]]  # superstep -> units of another number of shards
+    chains: Mapping[str, Chain]  # for each state partition: where it is
+    former: Mapping[int, tuple[Chain, ...]]  # superstep -> those of another number of shards
     watermarks: Mapping[tuple[int, int], tuple[int, int]]  # (stage, shard): in and out, last epoch
     files: Files | None  # the checkpoint folder; None: nothing outlives the epoch
     next_driver: str  # the file in it that tells of a newer driver
@@ -91,7 +91,7 @@ class ShardReport:
 
     superstep: int
     shard: int
-    unit: str = ""  # empty: the superstep keeps no state
+    partition: str = ""  # empty: the superstep keeps no state
     chain: Chain | None = None
     rows: int = 0  # of state held
     held_bytes: int = 0
@@ -109,23 +109,23 @@ class ShardReport:
 
     def to_bytes(self) -> bytes:
         """Give the report as JSON."""
-        told = asdict(self) | {
+        fields = asdict(self) | {
             "chain": None if self.chain is None else self.chain.to_json(),
             "watermarks": {str(stage): pair for stage, pair in self.watermarks.items()},
             "outputs": {str(channel): count for channel, count in self.outputs.items()},
             "files": {str(channel): names for channel, names in self.files.items()},
         }
-        return json.dumps(told).encode()
+        return json.dumps(fields).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ShardReport:
         """Read a report."""
-        told: dict[str, Any] = json.loads(data)
-        chain = told.pop("chain")
-        marks = told.pop("watermarks")
-        outputs, files = told.pop("outputs"), told.pop("files")
+        fields: dict[str, Any] = json.loads(data)
+        chain = fields.pop("chain")
+        marks = fields.pop("watermarks")
+        outputs, files = fields.pop("outputs"), fields.pop("files")
         return cls(
-            **told,
+            **fields,
             chain=None if chain is None else Chain.from_json(chain),
             watermarks={int(stage): (pair[0], pair[1]) for stage, pair in marks.items()},
             outputs={int(channel): count for channel, count in outputs.items()},

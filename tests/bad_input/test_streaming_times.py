@@ -75,7 +75,7 @@ def test_a_source_whose_times_go_back_keeps_its_watermark_and_loses_only_what_is
     second = sums(tmp_path, inbox, gathered, timestamp="at")
     assert gathered.rows == [("k", 1)]
     assert least_mark(second) == 26
-    assert second.standing.elements_late == 1
+    assert second.stream_status.elements_late == 1
     inbox.put(row(32, at=40))
     sums(tmp_path, inbox, gathered, timestamp="at")
     assert gathered.rows == [("k", 1), ("k", 26)]
@@ -92,7 +92,7 @@ def test_a_row_from_the_far_future_moves_no_watermark_where_a_limit_is_set(
     policy = BoundedOutOfOrderness(0, max_ahead=3600)
     result = sums(tmp_path, inbox, gathered, timestamp="at", watermark=policy)
     assert gathered.rows == [("k", 5)]
-    assert result.standing.elements_late == 0
+    assert result.stream_status.elements_late == 0
     assert least_mark(result) == 30
 
 
@@ -114,7 +114,7 @@ def test_rows_without_a_time_are_left_out_and_counted_if_asked(tmp_path: Path) -
     inbox.put(row(16, at=30))
     result = sums(tmp_path, inbox, gathered, timestamp="at", bad_times="drop")
     assert gathered.rows == [("k", 1)]
-    assert result.standing.rows_untimed == 3
+    assert result.stream_status.rows_untimed == 3
     assert least_mark(result) == 30
 
 
@@ -163,7 +163,7 @@ def test_a_watermark_that_runs_away_from_the_clock_is_told_of_once(
     inbox.put(row(4, at=int(time.time())))
     result = sums(tmp_path, inbox, gathered, timestamp="at")
     assert gathered.rows == [("k", 1)]
-    assert result.standing.elements_late == 1
+    assert result.stream_status.elements_late == 1
     assert caplog.text.count("Read: a row's event time has moved the watermark") == 1
     assert "max_ahead" in caplog.text
 
@@ -240,7 +240,7 @@ def test_rows_that_take_the_time_of_their_arrival_survive_a_clock_that_jumps(
         monkeypatch.setattr(clock.WallClock, "now", lambda _, s=seconds: s * 1_000_000)
         inbox.put(row(value))
         result = sums(tmp_path, inbox, gathered, seconds=100)
-        assert result.standing.elements_late == 0
+        assert result.stream_status.elements_late == 0
     assert gathered.rows == [("k", 3)]
     assert least_mark(result) == 5000
 

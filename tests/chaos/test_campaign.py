@@ -85,7 +85,7 @@ def test_only_the_last_fault_of_a_life_ends_it_and_something_does() -> None:
 def test_crashes_are_asked_for_by_the_epoch_or_by_the_attempt_that_will_come() -> None:
     """Incarnation 4 is next, and epoch 10: its first try is 4.1."""
     gaps = (
-        Gap(point=Point.BEFORE_SEAL, tries=2, unit="1-0"),
+        Gap(point=Point.BEFORE_SEAL, tries=2, partition="1-0"),
         Gap(point=Point.AFTER_MANIFEST, tries=3),
         Gap(point=Point.AFTER_RETURN, tries=1),
         Gap(point=Point.WORKER_LOST, tries=5),

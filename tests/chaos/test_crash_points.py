@@ -17,7 +17,7 @@ import pytest
 
 from chaos.data import Shape, write_input
 from chaos.oracle import differences, right_answer
-from chaos.phases import Phase, phases_of, standing
+from chaos.phases import Phase, phases_of, status
 from chaos.processes import Driver, Home
 from chaos.reading import written
 from headrace.state.crash_points import Point, asked_for, crash_point
@@ -93,14 +93,14 @@ def crashes(home: Home) -> dict[str, Seen]:
     """Crash in every gap, then run to the end."""
     found = {}
     for case in CASES:
-        before = standing(home.checkpoint).incarnation
+        before = status(home.checkpoint).incarnation
         driver = Driver(home, shards=case.shards, crash=case.crash)
         ended = driver.wait(SECONDS)
         phases = phases_of(
             home.checkpoint, home.output, claimed_before=before, since=driver.started
         )
         found[case.gap] = Seen(
-            ended=ended, epoch=standing(home.checkpoint).epoch + 1, phases=phases
+            ended=ended, epoch=status(home.checkpoint).epoch + 1, phases=phases
         )
         if ended != -signal.SIGKILL:
             break  # all that follows would be as wrong

@@ -19,7 +19,7 @@ from chaos.__main__ import main
 from chaos.data import DISORDER_SECONDS, Shape, read_shape, write_input
 from chaos.kills import Kind, plan
 from chaos.oracle import BRANCHES, differences, right_answer
-from chaos.phases import Phase, Progress, phase_of, phases_of, standing
+from chaos.phases import Phase, Progress, phase_of, phases_of, status
 from chaos.processes import descendants, end
 from chaos.reading import written
 from measuring.commands import number
@@ -130,7 +130,7 @@ def touch(path: Path, text: str = "") -> None:
 def test_the_phase_of_a_dead_run_is_read_from_what_the_steps_leave(tmp_path: Path) -> None:
     """Step after step of one epoch; each leaves one file more."""
     checkpoint, output = tmp_path / "checkpoint", tmp_path / "out"
-    assert standing(checkpoint) == Progress(-1, 0, ())
+    assert status(checkpoint) == Progress(-1, 0, ())
 
     def now(since: float = 0.0) -> Phase:
         return phase_of(checkpoint, output, claimed_before=2, since=since)
@@ -144,7 +144,7 @@ def test_the_phase_of_a_dead_run_is_read_from_what_the_steps_leave(tmp_path: Pat
     for source, last in ((0, 4), (1, 0)):
         for step in ("offsets", "commits"):
             touch(checkpoint / "spark" / str(source) / step / str(last))
-    assert standing(checkpoint) == Progress(6, 3, (4, 0))
+    assert status(checkpoint) == Progress(6, 3, (4, 0))
     assert now() is Phase.BETWEEN
     touch(checkpoint / "spark" / "1" / "offsets" / "1")
     touch(checkpoint / "spark" / "1" / "commits" / ".1.crc")  # never finished

@@ -81,7 +81,7 @@ def test_its_rows_are_of_kinds_that_are_known(stored: Path) -> None:
     files = Files(str(stored / "checkpoint"))
     found = {
         kind_of(name)
-        for chain in newest(stored).units.values()
+        for chain in newest(stored).partitions.values()
         for name, _ in read_chain(files, chain, lambda _: True)
     }
     assert found - {Kind.RESIDUAL_HOLD} == KINDS
@@ -91,7 +91,7 @@ def test_its_residuals_hold_and_come_back(stored: Path) -> None:
     """Up to format 2 they had no index; it is made when they are first opened."""
     files = Files(str(stored / "checkpoint"))
     taken = []
-    for chain in newest(stored).units.values():
+    for chain in newest(stored).partitions.values():
         store = MemoryStore()
         for name, value in read_chain(files, chain, lambda _: True):
             store.put(name, value)

@@ -37,13 +37,13 @@ AT_START = SourceRecord()
 
 
 def chain_of(
-    files: Files, unit: str, *logs: dict[bytes, bytes | None], first: int = 0
+    files: Files, partition: str, *logs: dict[bytes, bytes | None], first: int = 0
 ) -> Chain:
     chain = Chain()
     for epoch, rows in enumerate(logs, first):
         names = sorted(rows)
         link = write_rows(
-            files, f"state/{unit}/{epoch:08d}-00000001-0.log",
+            files, f"state/{partition}/{epoch:08d}-00000001-0.log",
             (names, [rows[row] for row in names]), until=epoch + 1,
         )
         chain = chain.extended(link)
@@ -61,11 +61,11 @@ def place(tmp_path: Path) -> str:
         }
         whole = chain_of(checkpoint.files, "1-0", first, second)
         tenth = chain_of(checkpoint.files, "1-10", {CELL_2: b"y"})
-        units = [{"1-0": Chain(logs=whole.logs[:1], version=1, past=whole.past[:1])},
+        partitions = [{"1-0": Chain(logs=whole.logs[:1], version=1, past=whole.past[:1])},
                  {"1-10": tenth, "1-2": Chain(), "1-0": whole}]
-        for found in units:
+        for found in partitions:
             checkpoint.commit(
-                checkpoint.manifest(units=found, watermarks={}, sources=AT_START, batches={})
+                checkpoint.manifest(partitions=found, watermarks={}, sources=AT_START, batches={})
             )
     return place
 
@@ -86,7 +86,7 @@ def test_ls_tells_epochs_drivers_and_units_in_the_order_of_their_numbers(
     assert lines[2:4] == ["newest epoch 1; kept: 0, 1; 11 shards", ""]
     size = sum(path.stat().st_size for path in Path(place, "state", "1-0").iterdir())
     assert [line.split() for line in lines[4:]] == [
-        ["unit", "superstep", "shard", "rows", "bytes", "base", "logs"],
+        ["partition", "superstep", "shard", "rows", "bytes", "base", "logs"],
         ["1-0", "1", "0", "6", f"{size:,}", "0", "2"],
         ["1-2", "1", "2", "0", "0", "0", "0"],
         ["1-10", "1", "10", "1", lines[-1].split()[4], "0", "1"],
@@ -110,7 +110,7 @@ def test_ls_counts_living_rows_by_stage_and_kind(
 def test_show_prints_living_rows_with_what_their_names_say(
     place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert said(capsys, "show", place, "--unit", "1-0") == [
+    assert said(capsys, "show", place, "--partition", "1-0") == [
         f"1-0  CELL  stage 1 (Sum/Merge)  place 7  name 11 B  value 50 B  {b'n' * 40!r}...",
         "1-0  TIMER_EVENT  stage 1 (Sum/Merge)  2030-01-01T12:00:00Z  place 7  "
         "name 15 B  value 0 B  b''",
@@ -140,7 +140,7 @@ def test_show_of_a_unit_that_is_not_there_names_those_that_are(
     place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (line,) = said(capsys, "show", place, "--unit", "9-9", status=1)
-    assert line == "headrace: there is no unit 9-9; units are: 1-0, 1-2, 1-10"
+    assert line == "headrace: there is no state partition 9-9; there are: 1-0, 1-2, 1-10"
 
 
 def test_a_row_of_an_unknown_kind_is_shown_as_such(
@@ -150,7 +150,9 @@ def test_a_row_of_an_unknown_kind_is_shown_as_such(
     with Checkpoint.open(place, PIPELINE, now=NOON) as checkpoint:
         chain = chain_of(checkpoint.files, "1-0", {b"?\0\1rest": b"v"})
         checkpoint.commit(
-            checkpoint.manifest(units={"1-0": chain}, watermarks={}, sources=AT_START, batches={})
+            checkpoint.manifest(
+                partitions={"1-0": chain}, watermarks={}, sources=AT_START, batches={}
+            )
         )
     assert said(capsys, "show", place) == [
         "1-0  unknown b'?'  stage 1 (Sum/Merge)  name 7 B  value 1 B  b'v'"
@@ -201,7 +203,7 @@ def test_verify_finds_what_is_missing(place: str, capsys: pytest.CaptureFixture[
     Path(place, "pipeline.json").unlink()
     lines = said(capsys, "verify", place, status=1)
     assert str(Path(place, "pipeline.json")) in lines[0]
-    assert lines[1].startswith("unit 1-0: ") and LOG in lines[1]
+    assert lines[1].startswith("state partition 1-0: ") and LOG in lines[1]
     assert lines[2] == f"bad: 2 problems in {place}"
 
 
@@ -217,7 +219,7 @@ def test_verify_reads_spark_s_own_log_too(
         assert log.record is not None
         checkpoint.commit(
             checkpoint.manifest(
-                units={}, watermarks={}, sources=AT_START, batches={"Read": 1},
+                partitions={}, watermarks={}, sources=AT_START, batches={"Read": 1},
                 logs={"Read": log.record},
             )
         )
@@ -252,7 +254,9 @@ def test_verify_begins_again_when_the_pipeline_swept_meanwhile(
             with Checkpoint.open(place, PIPELINE, now=NOON) as checkpoint:
                 for _ in range(3):
                     checkpoint.commit(
-                        checkpoint.manifest(units={}, watermarks={}, sources=AT_START, batches={})
+                        checkpoint.manifest(
+                            partitions={}, watermarks={}, sources=AT_START, batches={}
+                        )
                     )
                 checkpoint.sweep()
         return real(self, file)

@@ -80,7 +80,7 @@ def main() -> None:
     state = result.wait_until_finish()
     told = {
         "state": state, "lines": sorted(found), "seconds": time.monotonic() - started,
-        "restores": result.standing.restores, "openings": result.standing.openings,
+        "restores": result.stream_status.restores, "openings": result.stream_status.openings,
         "copies": len(list(folder.glob("executor-*"))),
     }  # fmt: skip
     Path(asked.out).write_text(json.dumps(told))

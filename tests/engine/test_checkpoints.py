@@ -71,22 +71,24 @@ def link(name: str) -> Link:
     return Link(name=name, size=3, crc=0, rows=1, until=1)
 
 
-def wrote(checkpoint: Checkpoint, unit: str, epoch: int, attempt: int = 0) -> Link:
+def wrote(checkpoint: Checkpoint, partition: str, epoch: int, attempt: int = 0) -> Link:
     """What a task does: put a file below `state/` that carries epoch, incarnation and attempt."""
-    name = f"state/{unit}/{epoch:08d}-{checkpoint.incarnation:08d}-{attempt}.log"
+    name = f"state/{partition}/{epoch:08d}-{checkpoint.incarnation:08d}-{attempt}.log"
     checkpoint.files.write(name, b"log")
     return link(name)
 
 
-def commit(checkpoint: Checkpoint, units: dict[str, Chain] | None = None, **more: Any) -> Manifest:
+def commit(
+    checkpoint: Checkpoint, partitions: dict[str, Chain] | None = None, **more: Any
+) -> Manifest:
     facts: dict[str, Any] = {"watermarks": {}, "sources": SourceRecord(), "batches": {}, **more}
-    manifest = checkpoint.manifest(units=units or {}, **facts)
+    manifest = checkpoint.manifest(partitions=partitions or {}, **facts)
     checkpoint.commit(manifest)
     return manifest
 
 
 def commit_epochs(checkpoint: Checkpoint, count: int, logs: int = 2) -> None:
-    """Commit epochs whose unit is made of the last few logs, and which leave a failed attempt."""
+    """Commit epochs whose state is made of the last few logs, and which leave a failed attempt."""
     chain = Chain()
     for _ in range(count):
         epoch = checkpoint.next_epoch
@@ -118,7 +120,7 @@ def test_what_was_committed_is_read_back_by_the_next_driver(place: str) -> None:
     with opened(place) as second:
         assert second.newest == written
         assert (second.incarnation, second.next_epoch) == (2, 2)
-    assert written.units == {"1-0": chain, "1-1": Chain()}
+    assert written.partitions == {"1-0": chain, "1-1": Chain()}
     for field, value in facts.items():
         assert getattr(written, field) == value
 
@@ -231,7 +233,7 @@ def test_an_older_driver_that_commits_last_makes_the_newer_one_start_again(
 
 def nothing_yet(checkpoint: Checkpoint) -> Manifest:
     record = SourceRecord(begun=False)
-    return checkpoint.manifest(units={}, watermarks={}, sources=record, batches={})
+    return checkpoint.manifest(partitions={}, watermarks={}, sources=record, batches={})
 
 
 @pytest.mark.parametrize("committed", [0, 2])
@@ -251,7 +253,7 @@ def test_without_a_lock_a_driver_that_sleeps_in_its_commit_finds_the_epoch_given
     taken = new.newest
     assert taken is not None and taken.takeover and taken.epoch == committed
     if committed:
-        assert (taken.units, taken.batches) == ({"1-0": chain}, {"orders": 7})
+        assert (taken.partitions, taken.batches) == ({"1-0": chain}, {"orders": 7})
     commit(new)
     assert epochs_of(new.files) == list(range(committed + 2))
 
@@ -500,7 +502,9 @@ def test_files_with_foreign_names_are_no_manifests(place: str) -> None:
 
 SAMPLE = Manifest(
     epoch=3, incarnation=2, shards=2, pipeline="0123456789abcdef",
-    units={"1-0": Chain(base=(link("state/1-0/00000001-x.snap"),), logs=(link("state/1-0/b"),))},
+    partitions={
+        "1-0": Chain(base=(link("state/1-0/00000001-x.snap"),), logs=(link("state/1-0/b"),))
+    },
     watermarks={"1": [0, 5]}, metrics=b"\x00\xffabc", batches={"a": 3},
     sources=SourceRecord(
         now=7, clocks={"a": {"floor": 1}}, read=("b",), steps={"s": 2}, wakeup=9, drained=True,
@@ -691,8 +695,8 @@ def test_sweep_keeps_exactly_what_the_last_three_manifests_name(place: str) -> N
         assert epochs_of(checkpoint.files) == list(range(10))
         commit_epochs(checkpoint, 1)
         assert epochs_of(checkpoint.files) == [8, 9, 10]
-        # A unit is its last two logs, so epoch 8 needs those of 7 and 8. Failed attempts of epochs
-        # before 8 are looked for at the next start only.
+        # A state partition is its last two logs, so epoch 8 needs those of 7 and 8. Failed attempts
+        # of epochs before 8 are looked for at the next start only.
         logs = [name for name in checkpoint.files.names("state") if name.endswith("-0.log")]
         assert [number_of(name) for name in logs] == [7, 8, 9, 10]
     with opened(place) as checkpoint:
@@ -767,22 +771,22 @@ def test_a_sweep_that_fails_is_told_and_made_up_for(
 def test_orphans_are_exactly_the_old_files_that_nothing_names(
     kept: list[list[int]], there: list[tuple[int, int]], first: int
 ) -> None:
-    def named(epoch: int, unit: int = 0) -> str:
-        return f"state/1-{unit}/{epoch:08d}-00000001-0.log"
+    def named(epoch: int, partition: int = 0) -> str:
+        return f"state/1-{partition}/{epoch:08d}-00000001-0.log"
 
     present = [
         Manifest(
             epoch=first + place, incarnation=1, shards=1, pipeline="",
-            units={"1-0": Chain(logs=tuple(link(named(epoch)) for epoch in logs))},
+            partitions={"1-0": Chain(logs=tuple(link(named(epoch)) for epoch in logs))},
         )
         for place, logs in enumerate(kept)
     ]
     found = orphans([named(*file) for file in there], present)
     needed = {epoch for logs in kept for epoch in logs}
     assert found == [
-        named(epoch, unit)
-        for epoch, unit in there
-        if epoch < first and not (unit == 0 and epoch in needed)
+        named(epoch, partition)
+        for epoch, partition in there
+        if epoch < first and not (partition == 0 and epoch in needed)
     ]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.compiler.ingest import CoderPrints
-from headrace.engine.decoding import UnknownFormatError, told, values
+from headrace.engine.decoding import UnknownFormatError, described, values
 from headrace.engine.identity import StageFacts
 from headrace.state.layout import Kind, name, part
 
@@ -100,17 +100,17 @@ def row(cell: str, *more: bytes) -> bytes:
     ("torn", b"\x01", "key 'mill'  cell torn"),
 ])  # fmt: skip
 def test_a_cell_is_shown_with_its_key_and_values(cell: str, value: bytes, shown: str) -> None:
-    assert told(STAGE, row(cell), bytes(4) + value) == shown
+    assert described(STAGE, row(cell), bytes(4) + value) == shown
 
 
 def test_a_cell_in_pieces_says_so_and_a_long_key_is_left_out() -> None:
-    assert told(STAGE, row("seen", bytes(4)), b"\x01a") == "key 'mill'  cell seen (part of it)"
-    assert told(STAGE, row("seen"), b"\0\0\0\1") == "key 'mill'  cell seen (part of it)"
+    assert described(STAGE, row("seen", bytes(4)), b"\x01a") == "key 'mill'  cell seen (part of it)"
+    assert described(STAGE, row("seen"), b"\0\0\0\1") == "key 'mill'  cell seen (part of it)"
     long = name(Kind.CELL, 1, 7, b"S" * 8, part(b"x" * 200), part(WINDOW), part(b"total"))
-    assert told(STAGE, long, bytes(4)) == ""
+    assert described(STAGE, long, bytes(4)) == ""
 
 
 def test_a_timer_is_shown_with_its_key() -> None:
     timer = name(Kind.TIMER_EVENT, 1, 7, b"S" * 8, part(b"\x04mill"), part(WINDOW), part(b"t"),
                  time=5)  # fmt: skip
-    assert told(STAGE, timer, b"") == "key 'mill'"
+    assert described(STAGE, timer, b"") == "key 'mill'"

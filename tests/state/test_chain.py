@@ -72,15 +72,15 @@ def test_a_snapshot_does_not_serve_a_copy_that_already_has_rows() -> None:
 
 def test_a_copy_that_holds_some_parts_of_the_snapshot_goes_on_with_the_rest() -> None:
     chain = chain_of(link("log9", 9), base=(link("base0", 8), link("base1", 8)))
-    standing = chain.standing(chain.base[0])
-    assert standing.version == BETWEEN
-    assert names(chain.owed(standing)) == ["base1", "log9"]
-    assert chain.standing(chain.base[1]).version == 8
+    applied = chain.applied(chain.base[0])
+    assert applied.version == BETWEEN
+    assert names(chain.owed(applied)) == ["base1", "log9"]
+    assert chain.applied(chain.base[1]).version == 8
 
 
 def test_a_copy_that_stands_between_versions_serves_no_other_chain() -> None:
     chain = chain_of(link("log9", 9), base=(link("base0", 8), link("base1", 8)))
-    assert chain_of(link("log9", 9)).owed(chain.standing(chain.base[0])) is None
+    assert chain_of(link("log9", 9)).owed(chain.applied(chain.base[0])) is None
 
 
 def test_the_past_is_bounded_and_older_copies_are_built_anew() -> None:
@@ -95,8 +95,8 @@ def test_the_past_is_bounded_and_older_copies_are_built_anew() -> None:
 
 
 def test_a_standing_survives_its_encoding_though_the_name_has_blanks() -> None:
-    standing = AppliedVersion(link="state/a b/1.log", version=BETWEEN, mark=5)
-    assert AppliedVersion.decode(standing.encode()) == standing
+    applied = AppliedVersion(link="state/a b/1.log", version=BETWEEN, mark=5)
+    assert AppliedVersion.decode(applied.encode()) == applied
 
 
 def test_a_chain_survives_the_manifest() -> None:

@@ -42,19 +42,19 @@ def filled(root: Path, run: str) -> Chain:
     """Run two epochs; their copy is there afterwards, and no process has it open."""
     chain: Chain | None = None
     for half in (0, 1):
-        unit = opened(root, chain, run)
+        partition = opened(root, chain, run)
         for name, value in list(ROWS.items())[half::2]:
-            unit.put(name, value)
-        chain = unit.seal(f"{run}-{half}")
+            partition.put(name, value)
+        chain = partition.seal(f"{run}-{half}")
     assert chain is not None
     opened(root, chain, run).close()
     forget_local()
     return chain
 
 
-def rows_of(unit: StatePartition) -> dict[bytes, bytes]:
-    found = dict(unit.scan(b"", b"\xff"))
-    unit.close()
+def rows_of(partition: StatePartition) -> dict[bytes, bytes]:
+    found = dict(partition.scan(b"", b"\xff"))
+    partition.close()
     return found
 
 
@@ -106,9 +106,9 @@ from headrace.state.lmdb_store import open_partition
 root = Path({str(tmp_path)!r})
 files = Files(str(root / "checkpoint"))
 chain = Chain.from_json(json.loads(sys.argv[1]))
-unit = open_partition(root / "local", files, "u", chain, run="two")
-unit.put(b"more", b"of two")
-chain = unit.seal("two")
+partition = open_partition(root / "local", files, "u", chain, run="two")
+partition.put(b"more", b"of two")
+chain = partition.seal("two")
 open_partition(root / "local", files, "u", chain, run="two").close()
 print(json.dumps(chain.to_json()))
 """
@@ -146,10 +146,11 @@ for reading, writing in starts:
         try:
             os.read(reading, 1)
             for run in "two", "three":
-                unit = open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain,
-                                 map_bytes={MAP_BYTES}, run=run)
-                rows = dict(unit.scan(b"", b"z"))
-                unit.close()
+                partition = open_partition(
+                    root / "local", Files(str(root / "checkpoint")), "u", chain,
+                    map_bytes={MAP_BYTES}, run=run)
+                rows = dict(partition.scan(b"", b"z"))
+                partition.close()
                 if len(rows) != {len(ROWS)}:
                     print(run, len(rows), flush=True)
                     os._exit(2)
@@ -204,8 +205,8 @@ def test_a_standing_that_cannot_be_read_gives_way_to_a_new_copy(
         forget_local()
         about(tmp_path, write)
         caplog.clear()
-        unit = opened(tmp_path, chain, "one")
-        assert (unit.restored, rows_of(unit)) == (True, ROWS), number
+        partition = opened(tmp_path, chain, "one")
+        assert (partition.restored, rows_of(partition)) == (True, ROWS), number
         (line,) = caplog.records
         assert line.levelno == logging.WARNING
         assert str(tmp_path / "local" / "u") in line.getMessage()

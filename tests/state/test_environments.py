@@ -34,15 +34,15 @@ def opened(root: Path, chain: Chain | None) -> StatePartition:
 
 
 def epoch(root: Path, chain: Chain | None, stem: str, rows: dict[bytes, bytes]) -> Chain:
-    unit = opened(root, chain)
+    partition = opened(root, chain)
     for name, value in rows.items():
-        unit.put(name, value)
-    return unit.seal(stem)
+        partition.put(name, value)
+    return partition.seal(stem)
 
 
-def rows_of(unit: StatePartition) -> dict[bytes, bytes]:
-    found = dict(unit.scan(b"", b"\xff"))
-    unit.close()
+def rows_of(partition: StatePartition) -> dict[bytes, bytes]:
+    found = dict(partition.scan(b"", b"\xff"))
+    partition.close()
     return found
 
 
@@ -60,10 +60,10 @@ from headrace.state.files import Files
 from headrace.state.lmdb_store import open_partition
 root = Path({str(root)!r})
 files = Files(str(root / "checkpoint"))
-unit = open_partition(root / "local", files, "u", Chain.from_json(json.loads(sys.argv[1])),
+partition = open_partition(root / "local", files, "u", Chain.from_json(json.loads(sys.argv[1])),
                  map_bytes={SMALL_MAP})
-unit.put({name.encode()!r}, b"x" * 100_000)
-chain = unit.seal({stem!r})
+partition.put({name.encode()!r}, b"x" * 100_000)
+chain = partition.seal({stem!r})
 open_partition(root / "local", files, "u", chain).close()
 print(json.dumps(chain.to_json()))
 """
@@ -78,9 +78,9 @@ def test_a_copy_grows_when_it_is_full(tmp_path: Path) -> None:
     rows = {b"%05d" % number: b"v" * 200 for number in range(5000)}
     chain = epoch(tmp_path, None, "e1", {b"a": b"1"})
     chain = epoch(tmp_path, chain, "e2", rows)
-    unit = opened(tmp_path, chain)
-    assert unit.bytes_held() > 30 * SMALL_MAP
-    assert rows_of(unit) == {b"a": b"1", **rows}
+    partition = opened(tmp_path, chain)
+    assert partition.bytes_held() > 30 * SMALL_MAP
+    assert rows_of(partition) == {b"a": b"1", **rows}
 
 
 def test_a_copy_grows_while_it_is_restored(tmp_path: Path) -> None:
@@ -97,9 +97,9 @@ def test_a_copy_that_another_process_has_grown_is_read(tmp_path: Path) -> None:
     for number in range(2):
         chain = in_another_process(tmp_path, chain, f"e{number + 1}", f"k{number}")
     assert generations(tmp_path) == ["g1"]
-    unit = opened(tmp_path, chain)
-    assert (unit.fetched, unit.restored) == (0, False)
-    assert len(rows_of(unit)) == 3
+    partition = opened(tmp_path, chain)
+    assert (partition.fetched, partition.restored) == (0, False)
+    assert len(rows_of(partition)) == 3
 
 
 def test_a_process_that_opens_a_grown_copy_does_not_cut_its_file(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_rows_are_not_written_over_a_copy_that_moved_meanwhile(tmp_path: Path) -
     assert environment.apply(lambda: [([b"a"], [b"1"])], None, one)
     assert not environment.apply(lambda: [([b"a"], [b"2"])], None, two)
     txn = environment.read()
-    assert (txn.get(b"a"), environment.standing(txn)) == (b"1", one)
+    assert (txn.get(b"a"), environment.applied(txn)) == (b"1", one)
 
 
 def test_a_copy_that_another_process_brought_forward_meanwhile_is_taken(
@@ -147,14 +147,14 @@ def test_a_copy_that_another_process_brought_forward_meanwhile_is_taken(
     def slowly(files: Files, link: Link) -> bytes:
         monkeypatch.undo()
         current(tmp_path / "local" / "u").apply(
-            lambda: [([b"a"], [b"2"])], second.standing(second.logs[0]), second.standing(link)
+            lambda: [([b"a"], [b"2"])], second.applied(second.logs[0]), second.applied(link)
         )
         return fetch(files, link)
 
     monkeypatch.setattr("headrace.state.lmdb_store.fetch", slowly)
-    unit = opened(tmp_path, second)
-    assert rows_of(unit) == {b"a": b"2"}
-    assert not unit.restored
+    partition = opened(tmp_path, second)
+    assert rows_of(partition) == {b"a": b"2"}
+    assert not partition.restored
     assert generations(tmp_path) == ["g1"]
 
 
@@ -162,9 +162,9 @@ def test_a_folder_deleted_behind_our_back_is_built_anew(tmp_path: Path) -> None:
     chain = epoch(tmp_path, None, "e1", {b"a": b"1"})
     opened(tmp_path, chain).close()
     shutil.rmtree(tmp_path / "local")
-    unit = opened(tmp_path, chain)
-    assert unit.restored
-    assert rows_of(unit) == {b"a": b"1"}
+    partition = opened(tmp_path, chain)
+    assert partition.restored
+    assert rows_of(partition) == {b"a": b"1"}
 
 
 def test_a_folder_replaced_behind_our_back_is_opened_anew(tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ from headrace.state.files import Files
 from headrace.state.lmdb_store import open_partition
 root = Path({str(tmp_path)!r})
 chain = Chain.from_json(json.loads(sys.argv[1]))
-unit = open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain)
+partition = open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain)
 print("open", flush=True)
 sys.stdin.readline()
-print(len(list(unit.scan(b"", b"z"))), flush=True)
+print(len(list(partition.scan(b"", b"z"))), flush=True)
 """
     with subprocess.Popen(
         [sys.executable, "-c", code, json.dumps(second.to_json())],
@@ -236,7 +236,7 @@ from headrace.state.files import Files
 from headrace.state.lmdb_store import open_partition
 root = Path({str(tmp_path)!r})
 chain = Chain.from_json(json.loads(sys.argv[1]))
-unit = open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain)
+partition = open_partition(root / "local", Files(str(root / "checkpoint")), "u", chain)
 os._exit(9)
 """
     ours = current(tmp_path / "local" / "u")._env
@@ -259,9 +259,9 @@ def test_a_torn_copy_is_built_anew(tmp_path: Path) -> None:
     forget_local()
     data = tmp_path / "local" / "u" / "g1" / "data.mdb"
     data.write_bytes(b"\0" * 8192)
-    unit = opened(tmp_path, chain)
-    assert unit.restored
-    assert rows_of(unit) == {b"a": b"1"}
+    partition = opened(tmp_path, chain)
+    assert partition.restored
+    assert rows_of(partition) == {b"a": b"1"}
     assert generations(tmp_path) == ["g2"]
 
 

@@ -119,9 +119,9 @@ def test_a_sweep_removes_dead_copies_and_leaves_the_others(tmp_path: Path) -> No
     live, doomed = tmp_path / "live", tmp_path / "doomed"
     for checkpoint in (live, doomed):
         checkpoint.mkdir()
-        unit = place(tmp_path, checkpoint).open("") / "1-0" / "g1"
-        unit.mkdir(parents=True)
-        (unit / "data.mdb").touch()
+        partition = place(tmp_path, checkpoint).open("") / "1-0" / "g1"
+        partition.mkdir(parents=True)
+        (partition / "data.mdb").touch()
     base = place(tmp_path, live).base("")
     old = base / "0ldb0071" / "t"
     old.mkdir(parents=True)

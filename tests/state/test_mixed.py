@@ -51,11 +51,11 @@ def test_a_unit_cut_anew_holds_its_part_in_the_order_of_names(tmp_path: Path) ->
     files = Files(str(tmp_path / "checkpoint"))
     chains = []
     for shard in range(2):
-        unit = open_partition(tmp_path / "local", files, f"1-{shard}", None)
+        partition = open_partition(tmp_path / "local", files, f"1-{shard}", None)
         for second in range(10):
             places = [shard + 2 * n for n in range(5)]
-            unit.put(fresh_name(Kind.SLICE, 3, second), pack(places, [second] * 5, places))
-        chains.append(unit.seal("e1"))
+            partition.put(fresh_name(Kind.SLICE, 3, second), pack(places, [second] * 5, places))
+        chains.append(partition.seal("e1"))
     found: Counter[tuple[int, int]] = Counter()
     for shard in range(3):
         rows = list(redistribute(files, chains, shard, 3))

@@ -32,18 +32,18 @@ class Folders:
         return open_partition(self.local, self.files, "1-0", chain, **options)
 
     def epoch(self, chain: Chain | None, stem: str, **rows: bytes | None) -> Chain:
-        unit = self.open(chain)
+        partition = self.open(chain)
         for name, value in rows.items():
             if value is None:
-                unit.delete(name.encode())
+                partition.delete(name.encode())
             else:
-                unit.put(name.encode(), value)
-        return unit.seal(stem)
+                partition.put(name.encode(), value)
+        return partition.seal(stem)
 
     def rows(self, chain: Chain) -> dict[bytes, bytes]:
-        unit = self.open(chain)
-        found = dict(unit.scan(b"", b"\xff"))
-        unit.close()
+        partition = self.open(chain)
+        found = dict(partition.scan(b"", b"\xff"))
+        partition.close()
         return found
 
 
@@ -53,61 +53,61 @@ def folders(tmp_path: Path) -> Folders:
 
 
 def test_what_is_written_is_read_before_and_after_the_seal(folders: Folders) -> None:
-    unit = folders.open(None)
-    unit.put(b"a", b"1")
-    assert unit.get(b"a") == b"1"
-    chain = unit.seal("e1")
+    partition = folders.open(None)
+    partition.put(b"a", b"1")
+    assert partition.get(b"a") == b"1"
+    chain = partition.seal("e1")
     assert folders.open(chain).get(b"a") == b"1"
 
 
 def test_an_empty_value_is_a_value(folders: Folders) -> None:
     chain = folders.epoch(None, "e1", a=b"")
-    unit = folders.open(chain)
-    assert unit.get(b"a") == b""
-    unit.put(b"b", b"")
-    assert list(unit.scan(b"a", b"z")) == [(b"a", b""), (b"b", b"")]
+    partition = folders.open(chain)
+    assert partition.get(b"a") == b""
+    partition.put(b"b", b"")
+    assert list(partition.scan(b"a", b"z")) == [(b"a", b""), (b"b", b"")]
 
 
 def test_a_deleted_row_is_gone_before_and_after_the_seal(folders: Folders) -> None:
     chain = folders.epoch(None, "e1", a=b"1", b=b"2")
-    unit = folders.open(chain)
-    unit.delete(b"a")
-    assert unit.get(b"a") is None
-    assert folders.rows(unit.seal("e2")) == {b"b": b"2"}
+    partition = folders.open(chain)
+    partition.delete(b"a")
+    assert partition.get(b"a") is None
+    assert folders.rows(partition.seal("e2")) == {b"b": b"2"}
 
 
 def test_a_row_put_again_after_its_deletion_is_there(folders: Folders) -> None:
     chain = folders.epoch(None, "e1", a=b"1")
-    unit = folders.open(chain)
-    unit.delete(b"a")
-    assert list(unit.scan(b"a", b"z")) == []
-    unit.put(b"a", b"2")
-    assert unit.get(b"a") == b"2"
-    assert list(unit.scan(b"a", b"z")) == [(b"a", b"2")]
-    assert folders.rows(unit.seal("e2")) == {b"a": b"2"}
+    partition = folders.open(chain)
+    partition.delete(b"a")
+    assert list(partition.scan(b"a", b"z")) == []
+    partition.put(b"a", b"2")
+    assert partition.get(b"a") == b"2"
+    assert list(partition.scan(b"a", b"z")) == [(b"a", b"2")]
+    assert folders.rows(partition.seal("e2")) == {b"a": b"2"}
 
 
 def test_an_epoch_that_changed_nothing_writes_no_file(folders: Folders) -> None:
     chain = folders.epoch(None, "e1", a=b"1")
     before = folders.files.names("")
-    unit = folders.open(chain)
-    unit.get(b"a")
-    unit.put(b"b", b"x")
-    unit.delete(b"b")
-    unit.delete(b"never")
-    assert unit.seal("e2") == chain
+    partition = folders.open(chain)
+    partition.get(b"a")
+    partition.put(b"b", b"x")
+    partition.delete(b"b")
+    partition.delete(b"never")
+    assert partition.seal("e2") == chain
     assert folders.files.names("") == before
-    assert (unit.rows_written, unit.bytes_written) == (0, 0)
+    assert (partition.rows_written, partition.bytes_written) == (0, 0)
 
 
 def test_the_log_is_named_by_unit_and_stem_and_its_size_is_told(folders: Folders) -> None:
-    unit = folders.open(None)
-    unit.put(b"a", b"1")
-    unit.put(b"b", b"1")
-    chain = unit.seal("0007-x")
+    partition = folders.open(None)
+    partition.put(b"a", b"1")
+    partition.put(b"b", b"1")
+    chain = partition.seal("0007-x")
     assert chain.names() == ("state/1-0/0007-x.log",)
-    assert unit.rows_written == 2
-    assert unit.bytes_written == folders.files.size("state/1-0/0007-x.log")
+    assert partition.rows_written == 2
+    assert partition.bytes_written == folders.files.size("state/1-0/0007-x.log")
 
 
 def test_the_local_copy_does_not_hold_what_no_chain_confirmed(folders: Folders) -> None:
@@ -120,23 +120,23 @@ def test_the_local_copy_does_not_hold_what_no_chain_confirmed(folders: Folders) 
 
 def test_a_closed_unit_forgets_what_was_written(folders: Folders) -> None:
     chain = folders.epoch(None, "e1", a=b"1")
-    unit = folders.open(chain)
-    unit.put(b"a", b"2")
-    unit.close()
-    unit.close()
+    partition = folders.open(chain)
+    partition.put(b"a", b"2")
+    partition.close()
+    partition.close()
     assert folders.rows(chain) == {b"a": b"1"}
 
 
 @pytest.mark.parametrize("end", ["seal", "close"])
 def test_a_unit_that_is_over_refuses_everything(folders: Folders, end: str) -> None:
-    unit = folders.open(None)
-    unit.put(b"a", b"1")
-    unit.seal("e1") if end == "seal" else unit.close()
+    partition = folders.open(None)
+    partition.put(b"a", b"1")
+    partition.seal("e1") if end == "seal" else partition.close()
     for use in (
-        lambda: unit.put(b"a", b"2"),
-        lambda: unit.get(b"a"),
-        lambda: unit.delete(b"a"),
-        lambda: unit.scan(b"a", b"b"),
+        lambda: partition.put(b"a", b"2"),
+        lambda: partition.get(b"a"),
+        lambda: partition.delete(b"a"),
+        lambda: partition.scan(b"a", b"b"),
     ):
         with pytest.raises(StateError, match="sealed or closed"):
             use()
@@ -155,25 +155,25 @@ def test_a_name_of_wrong_length_fails_the_seal_and_leaves_the_state_usable(
     folders: Folders, length: int
 ) -> None:
     chain = folders.epoch(None, "e1", a=b"1")
-    unit = folders.open(chain)
-    unit.put(b"n" * length, b"1")
+    partition = folders.open(chain)
+    partition.put(b"n" * length, b"1")
     with pytest.raises(StateError, match=f"a name of {length} bytes"):
-        unit.seal("e2")
+        partition.seal("e2")
     assert folders.rows(chain) == {b"a": b"1"}
 
 
 def test_a_name_of_the_greatest_length_is_stored(folders: Folders) -> None:
-    unit = folders.open(None)
-    unit.put(b"n" * 500, b"1")
-    assert folders.rows(unit.seal("e1")) == {b"n" * 500: b"1"}
+    partition = folders.open(None)
+    partition.put(b"n" * 500, b"1")
+    assert folders.rows(partition.seal("e1")) == {b"n" * 500: b"1"}
 
 
 def test_held_rows_and_bytes_are_those_of_the_opened_version(folders: Folders) -> None:
     chain = folders.epoch(None, "e1", a=b"1", b=b"2")
-    unit = folders.open(chain)
-    unit.put(b"c", b"3")
-    assert unit.rows_held() == 2
-    assert unit.bytes_held() == 4096  # one page
+    partition = folders.open(chain)
+    partition.put(b"c", b"3")
+    assert partition.rows_held() == 2
+    assert partition.bytes_held() == 4096  # one page
     large = folders.epoch(chain, "e2", big=b"x" * 100_000)
     assert 100_000 < folders.open(large).bytes_held() < 120_000
 
@@ -183,15 +183,15 @@ def test_held_rows_and_bytes_are_those_of_the_opened_version(folders: Folders) -
 
 def filled(folders: Folders) -> StatePartition:
     """Rows 0..9 in the local copy; of these 2 and 3 are deleted and 4 changed; 5x is new."""
-    unit = folders.open(None)
+    partition = folders.open(None)
     for number in range(10):
-        unit.put(b"%d" % number, b"old")
-    unit = folders.open(unit.seal("e1"))
+        partition.put(b"%d" % number, b"old")
+    partition = folders.open(partition.seal("e1"))
     for name in (b"2", b"3"):
-        unit.delete(name)
-    unit.put(b"4", b"new")
-    unit.put(b"5x", b"new")
-    return unit
+        partition.delete(name)
+    partition.put(b"4", b"new")
+    partition.put(b"5x", b"new")
+    return partition
 
 
 def test_a_scan_merges_the_epochs_writes_into_the_local_copy(folders: Folders) -> None:
@@ -201,43 +201,43 @@ def test_a_scan_merges_the_epochs_writes_into_the_local_copy(folders: Folders) -
 
 
 def test_a_scan_sees_rows_written_after_an_earlier_scan(folders: Folders) -> None:
-    unit = filled(folders)
-    list(unit.scan(b"1", b"7"))
-    unit.put(b"4x", b"newer")
-    unit.delete(b"5x")
-    unit.put(b"2", b"again")
-    assert [name for name, _ in unit.scan(b"1", b"7")] == [b"1", b"2", b"4", b"4x", b"5", b"6"]
+    partition = filled(folders)
+    list(partition.scan(b"1", b"7"))
+    partition.put(b"4x", b"newer")
+    partition.delete(b"5x")
+    partition.put(b"2", b"again")
+    assert [name for name, _ in partition.scan(b"1", b"7")] == [b"1", b"2", b"4", b"4x", b"5", b"6"]
 
 
 def test_a_scan_that_deletes_each_row_it_meets_meets_them_all(folders: Folders) -> None:
-    unit = filled(folders)
+    partition = filled(folders)
     met = []
-    for name, _ in unit.scan(b"", b"z"):
-        unit.delete(name)
+    for name, _ in partition.scan(b"", b"z"):
+        partition.delete(name)
         met.append(name)
     assert met == [b"0", b"1", b"4", b"5", b"5x", b"6", b"7", b"8", b"9"]
-    assert list(unit.scan(b"", b"z")) == []
+    assert list(partition.scan(b"", b"z")) == []
 
 
 def test_a_row_changed_during_a_scan_does_not_vanish_from_it(folders: Folders) -> None:
-    unit = filled(folders)
+    partition = filled(folders)
     met = []
-    for name, value in unit.scan(b"", b"z"):
+    for name, value in partition.scan(b"", b"z"):
         if name == b"0":
-            unit.put(b"8", b"changed")
-            list(unit.scan(b"", b"1"))  # another scan meanwhile
+            partition.put(b"8", b"changed")
+            list(partition.scan(b"", b"1"))  # another scan meanwhile
         met.append((name, value))
     assert (b"8", b"changed") in met
     assert len(met) == 9
 
 
 def test_a_row_deleted_during_a_scan_is_not_met_later(folders: Folders) -> None:
-    unit = filled(folders)
+    partition = filled(folders)
     met = []
-    for name, _ in unit.scan(b"", b"z"):
+    for name, _ in partition.scan(b"", b"z"):
         if name == b"0":
-            unit.delete(b"5x")
-            unit.delete(b"8")
+            partition.delete(b"5x")
+            partition.delete(b"8")
         met.append(name)
     assert met == [b"0", b"1", b"4", b"5", b"6", b"7", b"9"]
 
@@ -246,17 +246,17 @@ def test_taking_the_first_row_over_and_over_does_not_pass_the_dead_ones_each_tim
     folders: Folders,
 ) -> None:
     """A queue: a scan that begins where all before was deleted goes straight to the first row."""
-    unit = folders.open(None)
+    partition = folders.open(None)
     for number in range(2000):
-        unit.put(number.to_bytes(2, "big"), b"v")
-    unit = folders.open(unit.seal("e1"))
-    looked = Counting(unit._dead)
-    unit._dead = looked
+        partition.put(number.to_bytes(2, "big"), b"v")
+    partition = folders.open(partition.seal("e1"))
+    looked = Counting(partition._dead)
+    partition._dead = looked
     for number in range(2000):
-        first = next(unit.scan(b"", b"\xff"))[0]
+        first = next(partition.scan(b"", b"\xff"))[0]
         assert first == number.to_bytes(2, "big")
-        unit.delete(first)
-    assert next(unit.scan(b"", b"\xff"), None) is None
+        partition.delete(first)
+    assert next(partition.scan(b"", b"\xff"), None) is None
     # Three questions a row: the one just deleted, and twice the one that is found.
     assert looked.asked < 4 * 2000
 
@@ -272,21 +272,21 @@ class Counting(set[bytes]):
 
 
 def test_a_put_in_front_of_what_was_passed_is_still_met(folders: Folders) -> None:
-    unit = filled(folders)
+    partition = filled(folders)
     for name in (b"0", b"1"):
-        unit.delete(name)
-    assert next(unit.scan(b"", b"z"))[0] == b"4"
-    unit.put(b"1", b"back")
-    assert next(unit.scan(b"", b"z")) == (b"1", b"back")
-    unit.delete(b"1")
-    assert next(unit.scan(b"", b"z"))[0] == b"4"
+        partition.delete(name)
+    assert next(partition.scan(b"", b"z"))[0] == b"4"
+    partition.put(b"1", b"back")
+    assert next(partition.scan(b"", b"z")) == (b"1", b"back")
+    partition.delete(b"1")
+    assert next(partition.scan(b"", b"z"))[0] == b"4"
 
 
 def test_a_longer_scan_from_the_same_start_begins_where_the_dead_rows_end(folders: Folders) -> None:
-    unit = filled(folders)
-    unit.delete(b"7")
-    assert list(unit.scan(b"7", b"8")) == []
-    assert [name for name, _ in unit.scan(b"7", b"z")] == [b"8", b"9"]
+    partition = filled(folders)
+    partition.delete(b"7")
+    assert list(partition.scan(b"7", b"8")) == []
+    assert [name for name, _ in partition.scan(b"7", b"z")] == [b"8", b"9"]
 
 
 # What opening reads.
@@ -295,10 +295,10 @@ def test_a_longer_scan_from_the_same_start_begins_where_the_dead_rows_end(folder
 def test_the_usual_next_epoch_reads_no_file(folders: Folders) -> None:
     chain = folders.epoch(None, "e0", a=b"0")
     for number in range(1, 40):  # merges on the way
-        unit = folders.open(chain)
-        assert (unit.fetched, unit.restored) == (0, number == 1)
-        unit.put(b"a", b"%d" % number)
-        chain = unit.seal(f"e{number}")
+        partition = folders.open(chain)
+        assert (partition.fetched, partition.restored) == (0, number == 1)
+        partition.put(b"a", b"%d" % number)
+        chain = partition.seal(f"e{number}")
 
 
 def test_another_process_reads_only_the_log_it_lacks(folders: Folders) -> None:
@@ -306,9 +306,9 @@ def test_another_process_reads_only_the_log_it_lacks(folders: Folders) -> None:
     folders.open(chain).close()
     chain = folders.epoch(chain, "e2", a=b"2")
     forget_local()
-    unit = folders.open(chain)
-    assert (unit.fetched, unit.restored) == (1, False)
-    assert unit.get(b"a") == b"2"
+    partition = folders.open(chain)
+    assert (partition.fetched, partition.restored) == (1, False)
+    assert partition.get(b"a") == b"2"
 
 
 def test_a_lost_local_folder_is_restored_from_the_chain(folders: Folders) -> None:
@@ -316,9 +316,9 @@ def test_a_lost_local_folder_is_restored_from_the_chain(folders: Folders) -> Non
     chain = folders.epoch(chain, "e2", a=None, b=b"2")
     forget_local()
     shutil.rmtree(folders.local)
-    unit = folders.open(chain)
-    assert (unit.fetched, unit.restored) == (2, True)
-    assert dict(unit.scan(b"", b"z")) == {b"b": b"2"}
+    partition = folders.open(chain)
+    assert (partition.fetched, partition.restored) == (2, True)
+    assert dict(partition.scan(b"", b"z")) == {b"b": b"2"}
 
 
 def test_a_copy_a_few_epochs_behind_catches_up_through_merged_logs(
@@ -335,9 +335,9 @@ def test_a_copy_a_few_epochs_behind_catches_up_through_merged_logs(
         chain = folders.epoch(chain, f"e{number}", a=b"%d" % number, n1=None)
     assert [link.tier for link in chain.logs] == [1, 1, 0, 0]
     forget_local()
-    unit = elsewhere.open(chain)
-    assert (unit.fetched, unit.restored) == (4, False)
-    assert dict(unit.scan(b"", b"z")) == {b"a": b"17", b"n0": b"x", b"n2": b"x"}
+    partition = elsewhere.open(chain)
+    assert (partition.fetched, partition.restored) == (4, False)
+    assert dict(partition.scan(b"", b"z")) == {b"a": b"17", b"n0": b"x", b"n2": b"x"}
 
 
 # Compaction.
@@ -398,9 +398,9 @@ def test_a_restore_that_was_cut_off_between_two_parts_goes_on(
     with pytest.raises(StateError, match="is not there"):
         folders.open(chain)
     folders.files.write(middle, data)
-    unit = folders.open(chain)
-    assert unit.fetched == 3  # the first part is there already
-    assert dict(unit.scan(b"", b"z")) == {b"a": b"1", b"b": b"2", b"c": b"3", b"d": b"4"}
+    partition = folders.open(chain)
+    assert partition.fetched == 3  # the first part is there already
+    assert dict(partition.scan(b"", b"z")) == {b"a": b"1", b"b": b"2", b"c": b"3", b"d": b"4"}
 
 
 def test_old_files_stay_when_logs_are_merged_and_snapshots_written(
@@ -435,10 +435,10 @@ def test_a_full_disk_at_the_seal_leaves_the_old_version_usable(
         write(name, data)
 
     monkeypatch.setattr(folders.files, "write", full)
-    unit = folders.open(chain)
-    unit.put(b"a", b"lost")
+    partition = folders.open(chain)
+    partition.put(b"a", b"lost")
     with pytest.raises(StateError, match=f"{which} cannot be written"):
-        unit.seal("bad")
+        partition.seal("bad")
     monkeypatch.setattr(folders.files, "write", write)
     assert folders.rows(chain) == rows
     assert folders.rows(folders.epoch(chain, "good", b=b"2")) == {**rows, b"b": b"2"}

@@ -1,4 +1,4 @@
-"""Random epochs, crashes and moves between machines: the unit is always what the model is."""
+"""Random epochs, crashes and moves between machines: a state partition is what the model is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL = {
 
 
 class Epochs(RuleBasedStateMachine):
-    """A unit on two machines, beside the store in memory."""
+    """A state partition on two machines, beside the store in memory."""
 
     @initialize()
     def begin(self) -> None:
@@ -56,13 +56,15 @@ class Epochs(RuleBasedStateMachine):
         """Begin an epoch at the last version that counts."""
         chain, rows = self.history[-1]
         local = self.root / f"local{self.machine}"
-        self.unit: StatePartition = open_partition(local, self.files, "u", chain, map_bytes=1 << 16)
+        self.partition: StatePartition = open_partition(
+            local, self.files, "u", chain, map_bytes=1 << 16
+        )
         self.model = MemoryStore()
         self.model.rows = dict(rows)
 
     @rule(name=NAMES, value=VALUES)
     def put(self, name: bytes, value: bytes) -> None:
-        self.unit.put(name, value)
+        self.partition.put(name, value)
         self.model.put(name, value)
 
     @rule(names=st.lists(NAMES, max_size=20), value=VALUES)
@@ -72,22 +74,22 @@ class Epochs(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def delete(self, name: bytes) -> None:
-        self.unit.delete(name)
+        self.partition.delete(name)
         self.model.delete(name)
 
     @rule(name=NAMES)
     def get(self, name: bytes) -> None:
-        assert self.unit.get(name) == self.model.get(name)
+        assert self.partition.get(name) == self.model.get(name)
 
     @rule(start=NAMES, end=NAMES)
     def scan(self, start: bytes, end: bytes) -> None:
-        assert list(self.unit.scan(start, end)) == list(self.model.scan(start, end))
+        assert list(self.partition.scan(start, end)) == list(self.model.scan(start, end))
 
     @rule(start=NAMES, end=NAMES, most=st.integers(1, 5))
     def take_first_rows(self, start: bytes, end: bytes, most: int) -> None:
         """Use the range like a queue."""
         for _ in range(most):
-            first = next(self.unit.scan(start, end), None)
+            first = next(self.partition.scan(start, end), None)
             assert first == next(self.model.scan(start, end), None)
             if first is not None:
                 self.delete(first[0])
@@ -95,7 +97,7 @@ class Epochs(RuleBasedStateMachine):
     @rule(counts=st.booleans())
     def seal(self, counts: bool) -> None:
         """Seal; the driver may die before it writes the manifest."""
-        chain = self.unit.seal(f"e{next(self.stems)}")
+        chain = self.partition.seal(f"e{next(self.stems)}")
         rows = dict(self.model.rows)
         assert dict(read_chain(self.files, chain, lambda _: True)) == rows
         assert verify_chain(self.files, chain) == []
@@ -112,7 +114,7 @@ class Epochs(RuleBasedStateMachine):
 
     @rule()
     def close(self) -> None:
-        self.unit.close()
+        self.partition.close()
         self.open()
 
     @rule()
@@ -142,9 +144,9 @@ class Epochs(RuleBasedStateMachine):
 
     @invariant()
     def everything_is_as_in_memory(self) -> None:
-        if hasattr(self, "unit"):
+        if hasattr(self, "partition"):
             rows = dict(self.model.rows)
-            assert dict(self.unit.scan(b"", b"\xff")) == rows
+            assert dict(self.partition.scan(b"", b"\xff")) == rows
 
 
 TestEpochs = Epochs.TestCase

@@ -73,8 +73,8 @@ def dealt(root: Path, chains: list[Chain], shard: int, shards: int) -> StatePart
     )
 
 
-def everything(unit: StatePartition) -> dict[bytes, bytes]:
-    return dict(unit.scan(b"", b"\xff"))
+def everything(partition: StatePartition) -> dict[bytes, bytes]:
+    return dict(partition.scan(b"", b"\xff"))
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, 3), (3, 2), (4, 1), (2, 5), (3, 3)])
@@ -84,10 +84,10 @@ def test_every_row_of_a_key_is_on_one_new_shard_and_common_rows_on_all(
     chains, keyed, common = written(tmp_path, old)
     seen: dict[bytes, bytes] = {}
     for shard in range(new):
-        unit = dealt(tmp_path, chains, shard, new)
-        assert unit.restored
-        rows = everything(unit)
-        unit.close()
+        partition = dealt(tmp_path, chains, shard, new)
+        assert partition.restored
+        rows = everything(partition)
+        partition.close()
         assert {row: rows.pop(row) for row in common} == common
         assert {layout.key_group_of(row) % new for row in rows} <= {shard}
         assert not seen.keys() & rows.keys()
@@ -104,10 +104,10 @@ def test_rows_are_given_once_and_in_order_common_ones_too(tmp_path: Path) -> Non
 def test_the_first_seal_makes_a_chain_that_stands_alone(tmp_path: Path) -> None:
     chains, keyed, common = written(tmp_path, 2)
     files = Files(str(tmp_path / "checkpoint"))
-    unit = dealt(tmp_path, chains, 0, 1)
+    partition = dealt(tmp_path, chains, 0, 1)
     new = name(Kind.CELL, 99)
-    unit.put(new, b"new")
-    chain = unit.seal("e3")
+    partition.put(new, b"new")
+    chain = partition.seal("e3")
     files.delete([row for each in chains for row in each.names()])
     forget_local()
     shutil.rmtree(tmp_path / "new")
@@ -123,16 +123,16 @@ def test_the_first_seal_writes_the_snapshot_even_if_the_epoch_changed_nothing(
     chain = dealt(tmp_path, chains, 0, 1).seal("e3")
     assert (len(chain.base), chain.logs) == (1, ())
     files = Files(str(tmp_path / "checkpoint"))
-    unit = open_partition(tmp_path / "new", files, "2-0", chain)
-    assert (unit.fetched, unit.restored) == (0, False)
-    assert everything(unit) == {**keyed, **common}
+    partition = open_partition(tmp_path / "new", files, "2-0", chain)
+    assert (partition.fetched, partition.restored) == (0, False)
+    assert everything(partition) == {**keyed, **common}
 
 
 def test_the_epoch_after_reads_no_file(tmp_path: Path) -> None:
     chains, _, _ = written(tmp_path, 2)
-    unit = dealt(tmp_path, chains, 0, 3)
-    unit.put(name(Kind.CELL, 0), b"new")
-    chain = unit.seal("e3")
+    partition = dealt(tmp_path, chains, 0, 3)
+    partition.put(name(Kind.CELL, 0), b"new")
+    chain = partition.seal("e3")
     files = Files(str(tmp_path / "checkpoint"))
     following = open_partition(tmp_path / "new", files, "2-0", chain)
     assert (following.fetched, following.restored) == (0, False)
@@ -182,15 +182,15 @@ def test_a_deal_that_was_cut_off_begins_anew(
 def test_shards_that_have_no_rows_get_an_empty_chain(tmp_path: Path) -> None:
     chain = dealt(tmp_path, [Chain(), Chain()], 0, 3).seal("e1")
     assert chain.names() == ()
-    unit = open_partition(tmp_path / "new", Files(str(tmp_path / "checkpoint")), "2-0", chain)
-    assert everything(unit) == {}
+    partition = open_partition(tmp_path / "new", Files(str(tmp_path / "checkpoint")), "2-0", chain)
+    assert everything(partition) == {}
 
 
 def test_a_row_of_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     files = Files(str(tmp_path / "checkpoint"))
-    unit = open_partition(tmp_path / "local", files, "1-0", None)
-    unit.put(b"?unknown", b"1")
-    chain = unit.seal("e1")
+    partition = open_partition(tmp_path / "local", files, "1-0", None)
+    partition.put(b"?unknown", b"1")
+    chain = partition.seal("e1")
     with pytest.raises(StateError, match="no kind this release knows"):
         list(redistribute(files, [chain], 0, 1))
 
@@ -211,16 +211,16 @@ def test_reading_a_chain_gives_the_last_value_of_each_row_in_order(
     model: dict[int, bytes] = {}
     chain = Chain()
     for number, changes in enumerate(epochs):
-        unit = open_partition(root / "local", files, "u", chain)
+        partition = open_partition(root / "local", files, "u", chain)
         for place, value in changes.items():
             row = name(Kind.CELL, place)
             if value is None:
-                unit.delete(row)
+                partition.delete(row)
                 model.pop(place, None)
             else:
-                unit.put(row, value)
+                partition.put(row, value)
                 model[place] = value
-        chain = unit.seal(f"e{number}")
+        chain = partition.seal(f"e{number}")
     expected = [(name(Kind.CELL, place), model[place]) for place in sorted(model)]
     assert list(read_chain(files, chain, lambda _: True)) == expected
     odd = [pair for pair in expected if layout.key_group_of(pair[0]) % 2]

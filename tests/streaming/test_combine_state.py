@@ -48,7 +48,7 @@ def test_accumulating_panes_of_a_combine_cost_the_size_of_their_accumulators(
     result: Any = p.run()
     assert isinstance(result, StreamResult)
     sizes: list[int] = []
-    result._stream.on_epoch = lambda standing: sizes.append(standing.state_bytes)
+    result._stream.on_epoch = lambda status: sizes.append(status.state_bytes)
     result.wait_until_finish()
     mean = (EACH - 1) / 2  # of every epoch, and so of all
     for name in EARLY:

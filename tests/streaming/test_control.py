@@ -78,7 +78,7 @@ def test_a_running_pipeline_shows_its_metrics_and_a_drain_closes_its_windows(
         began = time.monotonic()
         assert result.wait_until_finish(200) == "RUNNING"
         assert time.monotonic() - began < 5
-        until(lambda: result.standing.state_rows > 0)
+        until(lambda: result.stream_status.state_rows > 0)
         assert jotted(out) == []
         assert result.drain(30_000) == "DRAINED"
         assert jotted(out) == [("k", seen(result))]
@@ -112,12 +112,12 @@ def test_a_cancelled_pipeline_goes_on_where_it_was_and_counts_every_number_once(
         until(lambda: len(gathered.rows) > 0)
         assert first.cancel() == "CANCELLED"
     assert first.state == "CANCELLED"
-    committed, counted = first.standing.epoch, seen(first)
+    committed, counted = first.stream_status.epoch, seen(first)
     with started(build()) as second:
-        until(lambda: second.standing.epoch >= committed + 2 and seen(second) > counted)
+        until(lambda: second.stream_status.epoch >= committed + 2 and seen(second) > counted)
     # Rows of an epoch that was cut off between sink and commit come again under its number.
     rows = [value for epoch, found in gathered.epochs.items() for (value,) in found
-            if epoch <= second.standing.epoch]  # fmt: skip
+            if epoch <= second.stream_status.epoch]  # fmt: skip
     assert sorted(rows) == list(range(len(rows)))
     assert seen(second) == len(rows)
 
@@ -205,7 +205,7 @@ ENDLESS = textwrap.dedent(
     try:
         result.wait_until_finish()
     except KeyboardInterrupt:
-        print("interrupted, and", result.state, "after epoch", result.standing.epoch)
+        print("interrupted, and", result.state, "after epoch", result.stream_status.epoch)
     spark.stop()
     """
 )
@@ -231,7 +231,7 @@ def test_ctrl_c_ends_the_process_between_two_epochs_and_the_checkpoint_is_good(
     newest = epochs_of(files)[-1]
     assert told.splitlines() == [f"interrupted, and CANCELLED after epoch {newest}"], errors[-2000:]
     assert process.returncode == 0
-    assert read_manifest(files, newest).units
+    assert read_manifest(files, newest).partitions
     description = read_description(files)
     assert description is not None
     with Checkpoint.open(str(checkpoint), description.to_json(), now=0) as reopened:

@@ -68,7 +68,7 @@ def test_an_epoch_that_is_retried_starts_from_the_state_before_it(
     result = finished(p)
     # Counts that went on from a failed try would be 3 to 7.
     assert gathered.rows == [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)]
-    assert result.standing.retries == 2
+    assert result.stream_status.retries == 2
     assert "epoch 2 failed and is run again in 0.5 s" in caplog.text
     assert "2 exceptions of --max_retries=2" in caplog.text
 
@@ -107,7 +107,7 @@ def test_a_sink_that_fails_once_gets_the_epoch_again(tmp_path: Path) -> None:
         p | TestStream().add_elements([1, 2, 3]).advance_watermark_to_infinity()
         | WriteToSpark(function=store, schema="value long")
     )
-    assert finished(p).standing.retries == 1
+    assert finished(p).stream_status.retries == 1
     assert sorted(taken) == [1, 2, 3]
 
 

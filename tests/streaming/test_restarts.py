@@ -104,7 +104,7 @@ def test_a_second_start_with_nothing_new_puts_nothing_out(tmp_path: Path) -> Non
     again = Gathered()
     second = run_totals(tmp_path, inbox, again)
     assert again.rows == []
-    assert second.standing.epoch >= first.standing.epoch
+    assert second.stream_status.epoch >= first.stream_status.epoch
 
 
 class Poisoned(ValueError):
@@ -263,5 +263,5 @@ def test_a_script_goes_on_at_the_step_that_failed_and_never_plays_twice(tmp_path
     assert gathered.rows == [("a", 1), ("a", 3), ("a", 7)]
     assert result._stream._run.facts.clock.now() == 10_000_000
     played = dict(gathered.epochs)
-    assert run(make_positive).standing.epoch == result.standing.epoch
+    assert run(make_positive).stream_status.epoch == result.stream_status.epoch
     assert gathered.epochs == played  # a pipeline that has ended has nothing left to do

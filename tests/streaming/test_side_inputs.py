@@ -49,7 +49,7 @@ def test_an_element_waits_until_the_window_of_its_side_input_is_there(tmp_path: 
     main, side = windowed(found["main"], "main"), windowed(found["side"], "side")
     main | beam.Map(lambda x, s: (x, s), pvalue.AsSingleton(side)) | jot(out)
     result = p.run()
-    result._stream.on_epoch = lambda standing: waited.append(standing.pushed_back)
+    result._stream.on_epoch = lambda status: waited.append(status.pushed_back)
     result.wait_until_finish()
     assert sorted(jotted(out)) == [("a", 100), ("b", 200), ("c", 100)]
     assert jotted(out)[-1] == ("b", 200)
@@ -251,7 +251,7 @@ def test_sliding_elements_go_when_a_clock_fires_one_side_window_and_the_other_ru
         | jot(out)
     )
     result = p.run()
-    result._stream.on_epoch = lambda standing: waited.append(standing.pushed_back)
+    result._stream.on_epoch = lambda status: waited.append(status.pushed_back)
     result.wait_until_finish()
     assert jotted(out)[:2] == [("x", 5, [100]), ("y", 5, [100])]
     assert sorted(jotted(out)[2:]) == [("x", 10, []), ("y", 10, [])]

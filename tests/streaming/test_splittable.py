@@ -96,8 +96,8 @@ def test_a_rest_put_off_goes_on_when_its_time_has_come_and_holds_the_watermark(
         | "closed" >> jot(closed)
     )
     result = p.run()
-    result._stream.on_epoch = lambda standing: marks.append(
-        min(out // 1_000_000 for _, out in standing.watermarks.values())
+    result._stream.on_epoch = lambda status: marks.append(
+        min(out // 1_000_000 for _, out in status.watermarks.values())
     )
     result.wait_until_finish()
     assert jotted(out) == [0, 1, 2, 3, 4]
@@ -125,7 +125,7 @@ def test_a_splittable_dofn_that_never_returns_is_split_by_the_clock(tmp_path: Pa
     p = streaming("--max_bundle_seconds=0.2", shards=1)
     p | beam.Create([1 << 40], reshuffle=False) | beam.ParDo(Endless()) | jot(out)
     with started(p) as result:
-        until(lambda: result.standing.epoch >= 3)
+        until(lambda: result.stream_status.epoch >= 3)
         assert result.cancel() == "CANCELLED"
     found = jotted(out)
     # Nothing is missed and nothing done twice, except in the epoch that was cut off.
@@ -144,7 +144,7 @@ def test_a_drain_ends_a_splittable_dofn_that_would_never_end(tmp_path: Path) -> 
         | "total" >> jot(total)
     )
     with started(p) as result:
-        until(lambda: result.standing.epoch >= 2)
+        until(lambda: result.stream_status.epoch >= 2)
         assert result.drain(30_000) == "DRAINED"
     # The window closes with the drain and holds all that came out.
     assert jotted(total) == [len(jotted(out))]
@@ -171,7 +171,7 @@ def test_a_drain_lets_a_splittable_dofn_say_what_of_its_rest_is_still_done(
     p = streaming(shards=1)
     p | beam.Create([4], reshuffle=False) | beam.ParDo(Lazily()) | jot(out)
     with started(p) as result:
-        until(lambda: result.standing.epoch >= 0)
+        until(lambda: result.stream_status.epoch >= 0)
         assert result.drain(30_000) == "DRAINED"
     assert jotted(out) == [0, 1, 2, 3]
 
@@ -285,11 +285,11 @@ def test_a_rest_that_was_put_off_goes_on_after_a_restart(tmp_path: Path) -> None
         return p
 
     with started(build(1)) as result:
-        until(lambda: result.standing.epoch >= 1)
+        until(lambda: result.stream_status.epoch >= 1)
     before = jotted(out)
-    committed = result.standing.epoch
+    committed = result.stream_status.epoch
     with started(build(2)) as result:
-        until(lambda: result.standing.epoch >= committed + 2)
+        until(lambda: result.stream_status.epoch >= committed + 2)
     after = jotted(out)[len(before):]
     # It goes on where the last committed epoch ended: not at 0, and with no number left out.
     assert 0 < after[0] <= max(before) + 1

@@ -170,7 +170,7 @@ def test_the_hold_of_a_timer_is_seen_in_the_watermarks(tmp_path: Path) -> None:
     p = streaming(shards=1)
     p | stream | "Tagged" >> beam.ParDo(Tagged()) | jot(tmp_path / "out")
     result = p.run()
-    result._stream.on_epoch = lambda standing: seen.append(dict(standing.watermarks))
+    result._stream.on_epoch = lambda status: seen.append(dict(status.watermarks))
     result.wait_until_finish()
     ((name, _),) = [(n, w) for n, w in seen[-1].items() if "Tagged" in n]
     marks = {tuple(m // 1_000_000 for m in epoch[name]) for epoch in seen if name in epoch}
@@ -244,7 +244,7 @@ def test_late_data_within_the_lateness_makes_a_late_pane_and_beyond_it_is_counte
     result = finished(p)
     # Timing 1 is on time, 2 is late. The 4 came after the end of its window and its lateness.
     assert [row[:4] for row in jotted(out)] == [(1, 0, 1, 0), (3, 0, 2, 1), (8, 20, 1, 0)]
-    assert result.standing.elements_late == 1
+    assert result.stream_status.elements_late == 1
 
 
 class Keeps(beam.DoFn):  # type: ignore[misc]
@@ -275,7 +275,7 @@ def test_state_is_gone_once_its_window_and_lateness_have_passed(tmp_path: Path) 
         | jot(out)
     )
     result = p.run()
-    result._stream.on_epoch = lambda standing: rows.append(standing.state_rows)
+    result._stream.on_epoch = lambda status: rows.append(status.state_rows)
     result.wait_until_finish()
     assert sorted(jotted(out)) == [("a", 1), ("a", 3), ("b", 1), ("c", 1), ("d", 4)]
     # The watermark 16 is past 9.999 + 5. What is left at the end goes with the pipeline.
@@ -299,7 +299,7 @@ def test_epochs_without_elements_move_the_watermark_and_put_nothing_out(tmp_path
     result = finished(p)
     assert jotted(out) == []
     assert result.state == "DONE"
-    assert result.standing.state_rows == 0
+    assert result.stream_status.state_rows == 0
 
 
 def test_each_output_of_a_test_stream_has_its_own_watermark(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_watermarks_of_a_stream_close_windows_and_late_rows_are_counted() -> Non
     assert found.rows == [("a", 1)]
     events.add(("a", 100, 1.0))
     result.settle()
-    assert result.standing.elements_late == 1
+    assert result.stream_status.elements_late == 1
     assert result.drain() == "DRAINED"
     assert found.rows == [("a", 1), ("a", 6)]
 

@@ -46,12 +46,12 @@ def stream(
     """
     spark.dataSource.register(EventSource)
     # Options are texts. The pickle is our own, made and read by one user's processes.
-    told = base64.b64encode(pickle.dumps(generator)).decode()
+    encoded = base64.b64encode(pickle.dumps(generator)).decode()
     return (
         spark.readStream.format(FORMAT)
         .schema(from_arrow_schema(generator.schema))
         .options(
-            generator=told, rows_per_batch=str(rows_per_batch), partitions=str(partitions),
+            generator=encoded, rows_per_batch=str(rows_per_batch), partitions=str(partitions),
             pace=str(pace),
         )
         .load()

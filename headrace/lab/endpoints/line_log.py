@@ -62,8 +62,8 @@ def _disorder(generator: Generator, starts: range, per_file: int) -> int:
 def disorder_seconds(folder: Path) -> float:
     """Say how far out of order the files of a folder are; 0 if they do not say."""
     for path in sorted(folder.glob("*.parquet")):
-        told = (pq.read_schema(path).metadata or {}).get(_DISORDER, b"0")
-        return int(told) / 1e6
+        disorder = (pq.read_schema(path).metadata or {}).get(_DISORDER, b"0")
+        return int(disorder) / 1e6
     return 0.0
 
 

@@ -120,7 +120,7 @@ class LocalDrain:
         shelf = _SHELVES[self._token]
         return RowsInMemory(tuple(shelf)) if isinstance(shelf, list) else None
 
-    def told(self) -> list[str]:
+    def notes(self) -> list[str]:
         """Give the lines that a meter shows at the end."""
         if self._kind is not DrainKind.METER:
             return []

@@ -150,22 +150,22 @@ def pagerank(events: DataFrame, settings: Any) -> DataFrame:
         .agg(F.collect_list(code).alias("links"))
         .select(F.unix_millis("window.start").alias("start_ms"), "links")
     )
-    told = {
+    parameters = {
         name: getattr(settings, name)
         for name in ("vertices", "damping_percent", "tolerance", "rounds")
     }
     return graphs.mapInPandas(
-        partial(_rank_graphs, **told), "start_ms long, vertex long, rank double, settled long"
+        partial(_rank_graphs, **parameters), "start_ms long, vertex long, rank double, settled long"
     )
 
 
 _ONE = 10**15  # ranks are whole numbers of 1 / _ONE: exact in floats too
 
 
-def _rank_graphs(frames: Iterator[pd.DataFrame], **told: Any) -> Iterator[pd.DataFrame]:
+def _rank_graphs(frames: Iterator[pd.DataFrame], **parameters: Any) -> Iterator[pd.DataFrame]:
     for frame in frames:
         for start, links in zip(frame["start_ms"], frame["links"], strict=True):
-            ranks, settled = _settle(np.asarray(links, np.int64), **told)
+            ranks, settled = _settle(np.asarray(links, np.int64), **parameters)
             yield pd.DataFrame(
                 {
                     "start_ms": start,

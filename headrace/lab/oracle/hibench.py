@@ -37,5 +37,5 @@ def fixwindow(log: str, settings: Any) -> list[Row]:
     return _ask(asked, log=log, size=settings.window_size_sec * 1_000)
 
 
-def _ask(asked: str, **told: object) -> list[Row]:
-    return ask(asked, values=told)
+def _ask(asked: str, **parameters: object) -> list[Row]:
+    return ask(asked, values=parameters)

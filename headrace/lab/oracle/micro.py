@@ -29,10 +29,10 @@ def group_by_key(log: str, settings: Any) -> list[Row]:
         SELECT start_ms, number % $keys, number, value
         FROM assigned WHERE ms < start_ms + $size
     """
-    told = {
+    parameters = {
         "log": log,
         "slide": settings.slide_ms,
         "size": settings.window_ms,
         "keys": settings.keys,
     }
-    return ask(question, values=told)
+    return ask(question, values=parameters)

@@ -26,19 +26,19 @@ def stateless(log: str, settings: Any) -> list[Row]:
         SELECT number, value * $factor & 2147483647
         FROM read_parquet($log) WHERE number % $selectivity = 0
     """
-    told = {"log": log, "factor": _factor(settings), "selectivity": settings.selectivity}
-    return ask(question, values=told)
+    parameters = {"log": log, "factor": _factor(settings), "selectivity": settings.selectivity}
+    return ask(question, values=parameters)
 
 
 def keyed(log: str, settings: Any) -> list[Row]:
     """Count and total of each window and key."""
-    told = {
+    parameters = {
         "log": log,
         "factor": _factor(settings),
         "selectivity": settings.selectivity,
         "window": settings.window_ms,
     }
-    return ask(_FIRST, values=told)
+    return ask(_FIRST, values=parameters)
 
 
 def shuffle(log: str, settings: Any) -> list[Row]:
@@ -49,14 +49,14 @@ def shuffle(log: str, settings: Any) -> list[Row]:
             CAST(sum((total & 2147483647) * $factor & 2147483647) AS BIGINT)
         FROM ({_FIRST}) GROUP BY start_ms, bucket
     """
-    told = {
+    parameters = {
         "log": log,
         "factor": _factor(settings),
         "selectivity": settings.selectivity,
         "window": settings.window_ms,
         "groups": settings.groups,
     }
-    return ask(question, values=told)
+    return ask(question, values=parameters)
 
 
 def _factor(settings: Any) -> int:

@@ -64,9 +64,9 @@ def join_by_arrival(log: str, settings: Any) -> list[Row]:
 
 
 def _ask(asked: str, log: str, settings: Any) -> list[Row]:
-    told = {
+    parameters = {
         "log": log,
         "size": settings.window_size_sec * 1_000,
         "slide": settings.slide_sec * 1_000,
     }
-    return ask(asked, values=told)
+    return ask(asked, values=parameters)

@@ -33,11 +33,11 @@ _CAMPAIGNS = """
 
 def campaigns(log: str, settings: Any) -> list[Row]:
     """Give (campaign_id, window_start in ms, count) of every campaign and window with views."""
-    told = {
+    parameters = {
         "log": log,
         "size": settings.window_size_sec * 1_000,
         "campaigns": settings.campaigns,
         "ads": settings.ads_per_campaign,
         "seed": settings.seed,
     }
-    return ask(_CAMPAIGNS, values=told)
+    return ask(_CAMPAIGNS, values=parameters)

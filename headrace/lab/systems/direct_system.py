@@ -54,7 +54,7 @@ class DirectSystem:
                 system=self.name,
                 engine=f"Beam {beam.__version__} {type(pipeline.runner).__name__} ({result.state})",
                 mode=request.mode, events=events_of(request.source, generator), seconds=seconds,
-                rows=drain.rows(), row_count=drain.count, notes=tuple(drain.told()),
+                rows=drain.rows(), row_count=drain.count, notes=tuple(drain.notes()),
             )
 
     def stop(self) -> None:

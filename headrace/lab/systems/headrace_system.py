@@ -189,13 +189,13 @@ def _looking(result: Any, checkpoint: Path, events_id: str) -> Callable[[], Glan
     def look() -> Glance:
         if not isinstance(result, StreamResult):
             return Glance()
-        standing = result.standing
-        marks = [out for _, out in standing.watermarks.values()]
+        status = result.stream_status
+        marks = [out for _, out in status.watermarks.values()]
         return Glance(
-            events=_elements(standing.monitoring_infos, events_id),
+            events=_elements(status.monitoring_infos, events_id),
             watermark=min(marks, default=None),
-            epoch=standing.epoch, epoch_seconds=standing.epoch_seconds,
-            state_bytes=standing.state_bytes, checkpoint_bytes=bytes_below(checkpoint),
+            epoch=status.epoch, epoch_seconds=status.epoch_seconds,
+            state_bytes=status.state_bytes, checkpoint_bytes=bytes_below(checkpoint),
             steps=tuple(result.steps()),
         )
 

@@ -129,10 +129,10 @@ def _waits(answer: Any) -> bool:
 
     One without answers event by event, and would answer for closing events too.
     """
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
         answer.explain("extended")
-    return "EventTimeWatermark" in told.getvalue()
+    return "EventTimeWatermark" in printed.getvalue()
 
 
 def _paced(request: Request) -> bool:

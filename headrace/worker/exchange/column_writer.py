@@ -131,8 +131,8 @@ class ColumnWriter:
                 self._arrays([row])
             except ColumnTypeError as error:
                 values = zip(self._schema.names, row, strict=True)
-                told = ", ".join(f"{name}={_SHORT.repr(value)}" for name, value in values)
-                msg = f"{error}. The row is ({told})"
+                shown = ", ".join(f"{name}={_SHORT.repr(value)}" for name, value in values)
+                msg = f"{error}. The row is ({shown})"
                 raise ColumnTypeError(msg) from None
 
     def _adapt(self, rows: int, size: int) -> None:
@@ -222,8 +222,8 @@ class Getters(dict[type, Callable[[Any], Any]]):
         return value
 
     def _differ(self, names: Iterable[Value]) -> None:
-        told = ", ".join(sorted(map(repr, names)))
-        msg = f"{self._name}: the element and the schema do not share {told}"
+        shown = ", ".join(sorted(map(repr, names)))
+        msg = f"{self._name}: the element and the schema do not share {shown}"
         raise ColumnTypeError(msg)
 
 

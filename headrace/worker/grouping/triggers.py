@@ -151,7 +151,7 @@ class TriggeredGroups(StreamGrouper):
 
     def _move(self, watermark: int) -> None:
         self._watermark = watermark
-        self._told = Timestamp(micros=watermark)  # as triggers are told of it
+        self._mark = Timestamp(micros=watermark)  # as triggers are told of it
 
     # What came in.
 
@@ -222,10 +222,10 @@ class TriggeredGroups(StreamGrouper):
         record.weight = len(values)
         triggers.on_element(None, window, context)
         record.weight = 1
-        told = self._told
-        if triggers.should_fire(TimeDomain.WATERMARK, told, window, context):
-            finished = triggers.on_fire(told, window, context)
-            self._out.take(key, (self._pane(window, finished, record, told, False),))
+        mark = self._mark
+        if triggers.should_fire(TimeDomain.WATERMARK, mark, window, context):
+            finished = triggers.on_fire(mark, window, context)
+            self._out.take(key, (self._pane(window, finished, record, mark, False),))
 
     # What is due.
 
@@ -266,7 +266,7 @@ class TriggeredGroups(StreamGrouper):
         for moment, window, ident, name in record.due(TimeDomain.WATERMARK, self._watermark):
             if record.take_timer(window, ident, name, TimeDomain.WATERMARK, moment):
                 panes = self._driver.process_timer(
-                    window, name, TimeDomain.WATERMARK, Timestamp(micros=moment), record, self._told
+                    window, name, TimeDomain.WATERMARK, Timestamp(micros=moment), record, self._mark
                 )
                 self._out.take(key, panes)
         for window in record.expired(self._watermark):
@@ -276,7 +276,7 @@ class TriggeredGroups(StreamGrouper):
                 # Triggers compare the time they are told with the end of the window, whatever the
                 # domain: told the time of day, one that waits for the watermark would finish.
                 panes = self._driver.process_timer(
-                    window, name, TimeDomain.REAL_TIME, self._told, record, self._told
+                    window, name, TimeDomain.REAL_TIME, self._mark, record, self._mark
                 )
                 self._out.take(key, panes)
 

@@ -98,8 +98,8 @@ def _cut(lines: list[str]) -> str:
     left_out = len(lines) - MAX_LINES
     if left_out > 0:
         half = MAX_LINES // 2
-        told = f"  [... {left_out} lines left out; --debug shows them]"
-        lines = [*lines[: half - 1], told, *lines[-half:]]
+        gap = f"  [... {left_out} lines left out; --debug shows them]"
+        lines = [*lines[: half - 1], gap, *lines[-half:]]
     return "\n".join(lines)
 
 

@@ -79,8 +79,8 @@ class Printed:
     errors = "strict"
     closed = False
 
-    def __init__(self, told: Teller, before: Any) -> None:
-        self._teller = told
+    def __init__(self, channel: Teller, before: Any) -> None:
+        self._teller = channel
         self._before = before
         self._rest = ""
 
@@ -126,8 +126,8 @@ class Printed:
 class Counted:
     """Says now and then how many elements a task has taken and given."""
 
-    def __init__(self, told: Teller, run: str, superstep: int, shard: int) -> None:
-        self._teller = told
+    def __init__(self, channel: Teller, run: str, superstep: int, shard: int) -> None:
+        self._teller = channel
         self._about = {"run": run, "superstep": superstep, "shard": shard}
         self.taken = self.given = 0
         self._last = 0.0

@@ -177,7 +177,7 @@ class SideSpec(NamedTuple):
 class Sealed(NamedTuple):
     """What of an epoch was kept."""
 
-    unit: str = ""  # empty: nothing is
+    partition: str = ""  # empty: nothing is
     chain: Chain | None = None
     rows: int = 0
     held_bytes: int = 0

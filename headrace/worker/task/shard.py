@@ -81,7 +81,7 @@ class ShardRun:
 
     @classmethod
     def streaming(cls, task: SuperstepTask, shard: int) -> ShardRun:
-        """Make a run that is kept between epochs, while its state lies in the shard's unit."""
+        """Make a run that is kept between epochs, while its state lies in a state partition."""
         memory = Stored(task.superstep.index, shard, task.shards)
         return cls(task, shard, memory, PulsedWatermarks(task), bounded=False)
 
@@ -236,8 +236,8 @@ class ShardRun:
             with blaming(stage.stage):  # window functions and triggers are the user's too
                 marks[stage.number] = self._advance(stage, epoch, built)
             wakeups.append(stage.next_wakeup())
-            told = StageReport(stage.number, stage.bundles.metrics())
-            built.outlets.send(row_of(told, self._home))
+            stage_report = StageReport(stage.number, stage.bundles.metrics())
+            built.outlets.send(row_of(stage_report, self._home))
         groupers = built.each_grouper()
         wakeups += [grouper.next_wakeup() for grouper in groupers]
         waiting = sum(s.pending.count() for s in built.stages if s.pending is not None)
@@ -251,7 +251,7 @@ class ShardRun:
         return ShardReport(
             superstep=here,
             shard=self._shard,
-            unit=sealed.unit,
+            partition=sealed.partition,
             chain=sealed.chain,
             rows=sealed.rows,
             held_bytes=sealed.held_bytes,

@@ -1,7 +1,7 @@
-"""What the epochs of a stream keep: rows of the shard's unit of state.
+"""What the epochs of a stream keep: rows of the shard's state partition.
 
-Makes the parts once, attaches them to the unit at the version that an epoch begins with, and seals
-the unit after it.
+Makes the parts once, attaches them to the state partition at the version that an epoch begins with,
+and seals it afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Stored:
         self._superstep = superstep
         self._shard = shard
         self._shards = shards
-        self._unit: StatePartition | None = None
+        self._partition: StatePartition | None = None
         self._side_inputs = SideInputs()
         self.cells = StoredCells(self._side_inputs)
         self._sides: dict[int, StoredSide] = {}
@@ -116,19 +116,19 @@ class Stored:
         return f"{self._superstep}-{self._shard}"
 
     def begin(self, epoch: Epoch) -> None:
-        """Open the unit at the version that the epoch begins with."""
+        """Open the state partition at the version that the epoch begins with."""
         self.close()  # what an epoch that failed left open
         if not self._keeps_anything:
             return
-        unit = self._unit = self._open(epoch)
-        self.cells.attach(unit)
+        partition = self._partition = self._open(epoch)
+        self.cells.attach(partition)
         for side in self._sides.values():
-            side.attach(unit, BEGINNING)
+            side.attach(partition, BEGINNING)
         for part in self._parts():
-            part.attach(unit)
+            part.attach(partition)
         for stage, grouper in self._groupers:
             last, _ = epoch.watermarks.get((stage, self._shard), NOTHING_YET)
-            grouper.attach(unit, last, epoch.now)
+            grouper.attach(partition, last, epoch.now)
 
     def _open(self, epoch: Epoch) -> StatePartition:
         assert epoch.local is not None
@@ -149,9 +149,9 @@ class Stored:
             raise StateError(msg) from error
 
     def seal(self, epoch: Epoch) -> Sealed:
-        """Write everything to the unit, and the unit's change log to the checkpoint."""
-        unit = self._unit
-        if unit is None:
+        """Write everything to the state partition, and its change log to the checkpoint."""
+        partition = self._partition
+        if partition is None:
             return Sealed()
         groupers = [grouper for _, grouper in self._groupers]
         written: list[_Flushed] = [self.cells, *self._sides.values(), *groupers, *self._parts()]
@@ -159,15 +159,16 @@ class Stored:
             part.flush()
         stem = f"{epoch.number:08d}-{epoch.incarnation}-{uuid.uuid4().hex[:12]}"
         crash_point(Point.BEFORE_SEAL, epoch.number, epoch.attempt, self._name)
-        chain = unit.seal(stem)
+        chain = partition.seal(stem)
         crash_point(Point.AFTER_SEAL, epoch.number, epoch.attempt, self._name)
-        return Sealed(self._name, chain, unit.rows_held(), unit.bytes_held(), unit.restored)
+        held = partition.rows_held(), partition.bytes_held()
+        return Sealed(self._name, chain, *held, partition.restored)
 
     def close(self) -> None:
-        """Close the unit; what was not sealed is forgotten."""
-        if self._unit is not None:
-            self._unit.close()
-            self._unit = None
+        """Close the state partition; what was not sealed is forgotten."""
+        if self._partition is not None:
+            self._partition.close()
+            self._partition = None
 
 
 def _executor() -> str:

@@ -45,8 +45,8 @@ class Trace:
         names = ", ".join(repr(step) for step in steps[:3])
         rest = len(steps) - 3
         more = f" and {rest} more" if rest > 0 else ""
-        told = {"shard": self._shard, "steps": (f"{names}{more}")[:400], "what": what[:400]}
-        line = json.dumps(told).encode()
+        note = {"shard": self._shard, "steps": (f"{names}{more}")[:400], "what": what[:400]}
+        line = json.dumps(note).encode()
         if len(line) <= MARK_BYTES:
             os.pwrite(self._file, line.ljust(MARK_BYTES), 0)
 

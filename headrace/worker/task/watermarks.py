@@ -155,14 +155,14 @@ def pulses_of(
     task: SuperstepTask, outs: Iterable[tuple[Stage, int]]
 ) -> dict[int, dict[int, int]]:
     """Give what later supersteps must hear: superstep -> channel -> watermark."""
-    told: dict[int, dict[int, int]] = {}
+    ports: dict[int, dict[int, int]] = {}
     for stage, out in outs:
         for port in stage.writes:
             kind = task.channels[port.channel].kind
             if kind not in (ChannelKind.LOCAL, ChannelKind.OUTPUT):
-                at = told.setdefault(task.depths[port.channel], {})
+                at = ports.setdefault(task.depths[port.channel], {})
                 at[port.channel] = min(at.get(port.channel, END), out)
-    return told
+    return ports
 
 
 def carriers_of_highs(task: SuperstepTask) -> list[int]:

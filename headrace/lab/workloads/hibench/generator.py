@@ -111,8 +111,8 @@ class HiBenchGenerator:
         return text, ip_and_time(text)[1] * 1_000
 
     def _timeline(self) -> Timeline:
-        told = self.settings
-        return Timeline(base_ms=told.base_ms, rate=told.rate, group=told.out_of_order)
+        settings = self.settings
+        return Timeline(base_ms=settings.base_ms, rate=settings.rate, group=settings.out_of_order)
 
     def _times(self, start: int, count: int) -> tuple[I64, I64, I64]:
         """Give numbers, nanoseconds, and the milliseconds that a record can say."""
@@ -122,9 +122,9 @@ class HiBenchGenerator:
 
     def _parts(self, numbers: I64) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Give address, session and date of records."""
-        told, seed = self.settings, self.settings.seed
+        settings, seed = self.settings, self.settings.seed
         return (
-            _ips(seed, told.ips).take(pa.array(below(seed, _IP, numbers, told.ips))),
+            _ips(seed, settings.ips).take(pa.array(below(seed, _IP, numbers, settings.ips))),
             _sessions(seed, numbers),
             _dates().take(pa.array(below(seed, _DATE, numbers, DATES))),
         )

@@ -62,11 +62,11 @@ class Blocks:
         shares = ranks // np.maximum(leaving, 1)
         # Weights are floats; whole numbers below 2**53 are exact in them, and so are their sums.
         arriving = np.bincount(targets, weights=shares[places], minlength=self.vertices)
-        told = arriving.astype(np.int64)
+        values = arriving.astype(np.int64)
         lost = int(ranks[leaving == 0].sum())
         yield block, home(sources, targets, ranks, settled=0)
         for other in range(min(self.blocks, self.vertices)):
-            theirs = np.ascontiguousarray(told[other :: self.blocks])
+            theirs = np.ascontiguousarray(values[other :: self.blocks])
             yield other, (_LETTER, block, theirs.tobytes(), lost, change)
 
     def next_ranks(self, block: int, letters: list[tuple[Any, ...]]) -> I64:

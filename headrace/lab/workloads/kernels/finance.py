@@ -79,12 +79,12 @@ class Finance(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, ticks: Any) -> Any:
         """Build the graph."""
-        told = self._settings
+        settings = self._settings
         keyed = tuple[int, tuple[int, int, str, str, int, int]]
         return (
             ticks
-            | "By symbol" >> beam.Map(_by_symbol, told.partitions).with_output_types(keyed)
-            | "Bargains" >> InOrder(Bargains(told.last), told.slice_ms)
+            | "By symbol" >> beam.Map(_by_symbol, settings.partitions).with_output_types(keyed)
+            | "Bargains" >> InOrder(Bargains(settings.last), settings.slice_ms)
         )
 
 

@@ -63,12 +63,12 @@ class NetworkGenerator(Paced):
 
     def columns(self, numbers: I64) -> tuple[Cells, ...]:
         """Choose server and user."""
-        told = self.settings
-        suspect = below(told.seed, Draw.SUSPECT, numbers, 100) < told.suspect_percent
-        suspects = min(told.suspects, told.users)
-        chosen = unit(told.seed, Draw.USER, numbers)
-        user = (chosen * np.where(suspect, suspects, told.users)).astype(np.int64)
-        return Numbers(below(told.seed, Draw.SERVER, numbers, told.servers)), Numbers(user)
+        settings = self.settings
+        suspect = below(settings.seed, Draw.SUSPECT, numbers, 100) < settings.suspect_percent
+        suspects = min(settings.suspects, settings.users)
+        chosen = unit(settings.seed, Draw.USER, numbers)
+        user = (chosen * np.where(suspect, suspects, settings.users)).astype(np.int64)
+        return Numbers(below(settings.seed, Draw.SERVER, numbers, settings.servers)), Numbers(user)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +83,20 @@ class TweetGenerator(Paced):
 
     def columns(self, numbers: I64) -> tuple[Cells, ...]:
         """Choose the author, and a text of a phrase and hash tags."""
-        told = self.settings
-        author = below(told.seed, Draw.AUTHOR, numbers, told.authors)
+        settings = self.settings
+        author = below(settings.seed, Draw.AUTHOR, numbers, settings.authors)
         period = numbers // _TOPIC_LASTS
         # Equal for one author and period: the draw is by those two, not by the tweet.
-        usual = below(told.seed, Draw.TOPIC, period * told.authors + author, told.topics)
-        other = below(told.seed + 1, Draw.TOPIC, numbers, told.topics)
-        strays = below(told.seed, Draw.STRAY, numbers, 100) < told.stray_percent
+        drawn = period * settings.authors + author
+        usual = below(settings.seed, Draw.TOPIC, drawn, settings.topics)
+        other = below(settings.seed + 1, Draw.TOPIC, numbers, settings.topics)
+        strays = below(settings.seed, Draw.STRAY, numbers, 100) < settings.stray_percent
         topic = np.where(strays, other, usual)
-        spelling = below(told.seed, Draw.SPELLING, numbers, _SPELLINGS)
+        spelling = below(settings.seed, Draw.SPELLING, numbers, _SPELLINGS)
         phrase = Words(
-            _phrases(told.seed), below(told.seed, Draw.PHRASE, numbers, _PHRASES)
+            _phrases(settings.seed), below(settings.seed, Draw.PHRASE, numbers, _PHRASES)
         )
-        tags = Words(_tags(told.topics), topic * _SPELLINGS + spelling)
+        tags = Words(_tags(settings.topics), topic * _SPELLINGS + spelling)
         return Numbers(author), Phrases(phrase, tags)
 
 
@@ -138,17 +139,17 @@ class FinanceGenerator(Paced):
 
     def columns(self, numbers: I64) -> tuple[Cells, ...]:
         """Choose stock, kind, price and size."""
-        told = self.settings
-        symbol = below(told.seed, Draw.SYMBOL, numbers, told.symbols)
-        quote = below(told.seed, Draw.KIND, numbers, 100) < told.quote_percent
-        level = 1_000 + below(told.seed, Draw.LEVEL, symbol, 20_000)
+        settings = self.settings
+        symbol = below(settings.seed, Draw.SYMBOL, numbers, settings.symbols)
+        quote = below(settings.seed, Draw.KIND, numbers, 100) < settings.quote_percent
+        level = 1_000 + below(settings.seed, Draw.LEVEL, symbol, 20_000)
         # A triangle wave in whole numbers: the same on every machine, unlike a sine.
         wave = np.abs((numbers // 100 + symbol * 37) % 2_000 - 1_000)  # 0 to 1,000
-        noise = below(told.seed, Draw.PRICE, numbers, 201) - 100
+        noise = below(settings.seed, Draw.PRICE, numbers, 201) - 100
         price = level + level * (wave + noise) // 10_000
-        size = 100 * (1 + below(told.seed, Draw.SIZE, numbers, 10))
+        size = 100 * (1 + below(settings.seed, Draw.SIZE, numbers, 10))
         return (
-            Words(_symbols(told.symbols), symbol),
+            Words(_symbols(settings.symbols), symbol),
             Words((TRADE, QUOTE), quote.astype(np.int64)),
             Numbers(price),
             Numbers(size),
@@ -176,7 +177,8 @@ class EdgeGenerator(Paced):
 
     def columns(self, numbers: I64) -> tuple[Cells, ...]:
         """Choose both ends."""
-        told = self.settings
-        chosen = unit(told.seed, Draw.TARGET, numbers)
-        target = (chosen * chosen * told.vertices).astype(np.int64)
-        return Numbers(below(told.seed, Draw.SOURCE, numbers, told.vertices)), Numbers(target)
+        settings = self.settings
+        chosen = unit(settings.seed, Draw.TARGET, numbers)
+        target = (chosen * chosen * settings.vertices).astype(np.int64)
+        source = below(settings.seed, Draw.SOURCE, numbers, settings.vertices)
+        return Numbers(source), Numbers(target)

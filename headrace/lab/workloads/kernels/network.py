@@ -35,18 +35,18 @@ class Network(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, entries: Any) -> Any:
         """Build the graph."""
-        told = self._settings
+        settings = self._settings
         return (
             entries
-            | "Windows" >> beam.WindowInto(fixed(told.window_ms))
+            | "Windows" >> beam.WindowInto(fixed(settings.window_ms))
             | "Server and user" >> beam.Map(_place).with_output_types(tuple[int, int])
             | "Count there" >> beam.combiners.Count.PerElement()
-            | "Suspicious there" >> beam.Filter(_at_least, told.server_threshold)
+            | "Suspicious there" >> beam.Filter(_at_least, settings.server_threshold)
             | "By user"
             >> beam.Map(_by_user).with_output_types(tuple[int, tuple[int, int]])
             | "Add" >> beam.CombinePerKey(AddPairs())
             | "Row" >> beam.Map(_row).with_output_types(tuple[int, int, int, int])
-            | "Suspicious in all" >> beam.Filter(_entries_at_least, told.user_threshold)
+            | "Suspicious in all" >> beam.Filter(_entries_at_least, settings.user_threshold)
         )
 
 

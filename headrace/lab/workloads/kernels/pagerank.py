@@ -49,21 +49,23 @@ class PageRank(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, edges: Any) -> Any:
         """Build the graph."""
-        told = self._settings
+        settings = self._settings
         blocks = Blocks(
-            vertices=told.vertices, blocks=told.blocks, damping_percent=told.damping_percent
+            vertices=settings.vertices,
+            blocks=settings.blocks,
+            damping_percent=settings.damping_percent,
         )
         parcels = tuple[int, Any]
         moving = (
             edges
-            | "Windows" >> beam.WindowInto(fixed(told.window_ms))
+            | "Windows" >> beam.WindowInto(fixed(settings.window_ms))
             | "Code" >> beam.Map(blocks.code).with_output_types(tuple[int, int])
             | "Links" >> beam.GroupByKey()
             | "Open" >> beam.FlatMap(blocks.open).with_output_types(parcels)
         )
-        for number in range(1, told.rounds + 2):
+        for number in range(1, settings.rounds + 2):
             step = Round(
-                blocks=blocks, number=number, rounds=told.rounds, tolerance=told.tolerance
+                blocks=blocks, number=number, rounds=settings.rounds, tolerance=settings.tolerance
             )
             moving = (
                 moving

@@ -79,12 +79,12 @@ class TwitterCep(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, tweets: Any) -> Any:
         """Build the graph."""
-        told = self._settings
+        settings = self._settings
         parsed = tuple[int, tuple[int, int, int, str]]
         return (
             tweets
-            | "Parse" >> beam.Map(_parse, told.partitions).with_output_types(parsed)
-            | "Match" >> InOrder(Match(told.run), told.slice_ms)
+            | "Parse" >> beam.Map(_parse, settings.partitions).with_output_types(parsed)
+            | "Match" >> InOrder(Match(settings.run), settings.slice_ms)
         )
 
 

@@ -39,16 +39,16 @@ class GroupAndSplit(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, items: Any) -> Any:
         """Build the graph."""
-        told = self._settings
+        settings = self._settings
         windows = SlidingWindows(
-            size=Duration(micros=told.window_ms * _MICROS_PER_MS),
-            period=Duration(micros=told.slide_ms * _MICROS_PER_MS),
+            size=Duration(micros=settings.window_ms * _MICROS_PER_MS),
+            period=Duration(micros=settings.slide_ms * _MICROS_PER_MS),
         )
         return (
             items
             | "Windows" >> beam.WindowInto(windows)
             | "Keys"
-            >> beam.Map(_keyed, told.keys).with_output_types(tuple[int, tuple[int, int, int]])
+            >> beam.Map(_keyed, settings.keys).with_output_types(tuple[int, tuple[int, int, int]])
             | "Group" >> beam.GroupByKey()
             | "Split" >> beam.FlatMap(_split).with_output_types(tuple[int, int, int, int])
         )

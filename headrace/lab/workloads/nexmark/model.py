@@ -128,8 +128,8 @@ def _fault(kind: type[Any], fields: dict[str, Any]) -> str:
         if name not in fields:
             return f"the field {name} is missing: taken for {what}, which has {', '.join(names)}"
         if type(fields[name]) is not wanted:
-            told = "a whole number" if wanted is int else "a string"
-            return f"the field {name} of {what} must be {told}, not {fields[name]!r:.80}"
+            wish = "a whole number" if wanted is int else "a string"
+            return f"the field {name} of {what} must be {wish}, not {fields[name]!r:.80}"
     unknown = next(name for name in fields if name not in names)
     return f"{what} has no field {unknown}; it has {', '.join(names)}"
 

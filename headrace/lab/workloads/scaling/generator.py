@@ -26,8 +26,8 @@ class ItemGenerator(Paced):
 
     def columns(self, numbers: I64) -> tuple[Cells, ...]:
         """Draw both."""
-        told = self.settings
+        settings = self.settings
         return (
-            Numbers(below(told.seed, _KEY, numbers, told.keys)),
-            Numbers(below(told.seed, _VALUE, numbers, 2**31)),
+            Numbers(below(settings.seed, _KEY, numbers, settings.keys)),
+            Numbers(below(settings.seed, _VALUE, numbers, 2**31)),
         )

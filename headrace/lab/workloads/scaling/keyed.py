@@ -35,13 +35,13 @@ class Aggregate(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, items: Any) -> Any:
         """Build the graph."""
-        told = self._settings
+        settings = self._settings
         return (
             items
-            | "Choose" >> beam.Filter(is_chosen, told.selectivity)
-            | "Windows" >> beam.WindowInto(fixed(told.window_ms))
+            | "Choose" >> beam.Filter(is_chosen, settings.selectivity)
+            | "Windows" >> beam.WindowInto(fixed(settings.window_ms))
             | "By key" >> beam.Map(_by_key).with_output_types(tuple[int, int])
-            | "Aggregate" >> beam.CombinePerKey(WorkedSum(told.work))
+            | "Aggregate" >> beam.CombinePerKey(WorkedSum(settings.work))
         )
 
 

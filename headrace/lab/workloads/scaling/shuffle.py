@@ -40,13 +40,13 @@ class Shuffle(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, items: Any) -> Any:
         """Build the graph."""
-        told = self._settings
+        settings = self._settings
         return (
             items
-            | "First" >> Aggregate(told)
+            | "First" >> Aggregate(settings)
             | "By group"
-            >> beam.Map(_by_group, told.groups).with_output_types(tuple[int, tuple[int, int]])
-            | "Second" >> beam.CombinePerKey(WorkedTotals(told.work))
+            >> beam.Map(_by_group, settings.groups).with_output_types(tuple[int, tuple[int, int]])
+            | "Second" >> beam.CombinePerKey(WorkedTotals(settings.work))
             | "Row" >> beam.Map(_row).with_output_types(tuple[int, int, int, int, int])
         )
 

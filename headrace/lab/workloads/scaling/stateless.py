@@ -31,11 +31,11 @@ class Stateless(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, items: Any) -> Any:
         """Build the graph."""
-        told = self._settings
+        settings = self._settings
         return (
             items
-            | "Choose" >> beam.Filter(is_chosen, told.selectivity)
-            | "Work" >> beam.Map(_worked, told.work).with_output_types(tuple[int, int])
+            | "Choose" >> beam.Filter(is_chosen, settings.selectivity)
+            | "Work" >> beam.Map(_worked, settings.work).with_output_types(tuple[int, int])
         )
 
 

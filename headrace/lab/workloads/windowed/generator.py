@@ -103,16 +103,16 @@ class WindowedGenerator:
         return Event(**found), found["time"]
 
     def _timeline(self) -> Timeline:
-        told = self.settings
-        return Timeline(base_ms=told.base_ms, rate=told.rate, group=told.out_of_order)
+        settings = self.settings
+        return Timeline(base_ms=settings.base_ms, rate=settings.rate, group=settings.out_of_order)
 
     def _draw(self, numbers: I64) -> tuple[I64, I64, I64]:
         """Give key, value and stream of events."""
-        told, seed = self.settings, self.settings.seed
-        keys = below(seed, _KEY, numbers, told.keys)
-        values = below(seed, _VALUE, numbers, told.max_value) + 1
+        settings, seed = self.settings, self.settings.seed
+        keys = below(seed, _KEY, numbers, settings.keys)
+        values = below(seed, _VALUE, numbers, settings.max_value) + 1
         streams = numbers % self.streams
         if self.streams == 2:
-            alone = below(seed, _PARTNER, numbers, 1_000) >= told.partners
-            keys = keys + (alone & (streams == 1)) * np.int64(told.keys)
+            alone = below(seed, _PARTNER, numbers, 1_000) >= settings.partners
+            keys = keys + (alone & (streams == 1)) * np.int64(settings.keys)
         return keys, values, streams

@@ -50,8 +50,8 @@ class ByArrival(beam.PTransform):  # type: ignore[misc]
             "accumulation_mode": AccumulationMode.ACCUMULATING,
         }
         # A bounded input ends before a clock would help, and Beam's local runner has none there.
-        told = {} if elements.is_bounded else by_clock
-        window = beam.WindowInto(windows(self._settings), **told)
+        trigger_of = {} if elements.is_bounded else by_clock
+        window = beam.WindowInto(windows(self._settings), **trigger_of)
         return elements | "Stamp" >> stamp | "Window" >> window
 
 

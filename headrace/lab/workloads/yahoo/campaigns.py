@@ -51,20 +51,20 @@ class CountViews(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, lines: Any) -> Any:
         """Build the steps."""
-        told = self._settings
+        settings = self._settings
         counts = (
             lines
             | "Viewed ads" >> beam.FlatMap(viewed_ads).with_output_types(str)
             | "Campaigns" >> self._look_up().with_output_types(tuple[str, int])
-            | "Windows" >> beam.WindowInto(FixedWindows(told.window_size_sec))
+            | "Windows" >> beam.WindowInto(FixedWindows(settings.window_size_sec))
             | "Count" >> beam.CombinePerKey(CountCombineFn()).with_output_types(tuple[str, int])
             | "Rows" >> beam.Map(row).with_output_types(tuple[str, int, int])
         )
-        if told.sink == "rows":
+        if settings.sink == "rows":
             return counts
         from headrace.lab.workloads.yahoo.redis_steps import StoreInRedis
 
-        store = beam.ParDo(StoreInRedis(told.redis)).with_output_types(tuple[str, int, int])
+        store = beam.ParDo(StoreInRedis(settings.redis)).with_output_types(tuple[str, int, int])
         return counts | "Store" >> store
 
     def _look_up(self) -> Any:

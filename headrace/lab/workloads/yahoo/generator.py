@@ -163,8 +163,8 @@ class YahooGenerator:
         return text, time * 1_000
 
     def _timeline(self) -> Timeline:
-        told = self.settings
-        return Timeline(base_ms=told.base_ms, rate=told.rate, group=told.out_of_order)
+        settings = self.settings
+        return Timeline(base_ms=settings.base_ms, rate=settings.rate, group=settings.out_of_order)
 
     def _pools(self) -> _Pools:
         return _pools(self.settings.seed, self.settings.known_ads)
@@ -176,11 +176,11 @@ class YahooGenerator:
         return numbers, nanos, nanos // MS
 
     def _draw(self, numbers: I64) -> _Draws:
-        told, seed = self.settings, self.settings.seed
-        ads = below(seed, _AD, numbers, told.known_ads)
-        if told.unknown_ads:
-            unknown = below(seed, _KNOWN, numbers, 1_000) < told.unknown_ads
-            ads = ads + unknown * np.int64(told.known_ads)
+        settings, seed = self.settings, self.settings.seed
+        ads = below(seed, _AD, numbers, settings.known_ads)
+        if settings.unknown_ads:
+            unknown = below(seed, _KNOWN, numbers, 1_000) < settings.unknown_ads
+            ads = ads + unknown * np.int64(settings.known_ads)
         return _Draws(
             visitors=below(seed, _VISITOR, numbers, USERS * PAGES),
             ads=ads,
