@@ -78,7 +78,8 @@ def selectivity(function: FunctionType) -> tuple[Selectivity, str]:
     """How many outputs a function makes whose yields or whose result's items are the output."""
     code = function.__code__
     steps = [s for s in dis.get_instructions(code) if s.opname not in ("CACHE", "RESUME", "NOP")]
-    branches = any(s.opname.startswith(_CONDITIONS) for s in steps)
+    # A handler, or a context manager, may swallow what keeps an output from being made.
+    branches = any(s.opname.startswith((*_CONDITIONS, "PUSH_EXC_INFO")) for s in steps)
     loops = any(s.opname == "FOR_ITER" or "BACKWARD" in s.opname for s in steps)
     if code.co_flags & 0x20:  # a generator
         yields = sum(s.opname == "YIELD_VALUE" for s in steps)

@@ -1,8 +1,11 @@
 """Counts the outputs of one call: the fewest and the most over all paths through a function.
 
 Takes the syntax tree of a function and how its result becomes output, gives a selectivity with its
-reason. Branches are joined, loops make the count open, a path that raises gives nothing and counts
-for nothing. Knows no Beam.
+reason. A path ends where the function does. One that an exception breaks off gives nothing, unless
+the exception is caught: then what was made before it stands, and the handler's outputs follow. So
+four counts travel through the statements: where control goes on, where the function ends, where an
+exception leaves, where a loop is left. Calls of helpers that make the output are followed into
+Python code to a fixed depth. Knows no Beam, never runs the code it reads.
 """
 
 from __future__ import annotations
@@ -11,47 +14,44 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from headrace.compiler.code_items import Items
+from headrace.compiler.code_names import Names
 from headrace.compiler.code_source import FunctionNode
+from headrace.compiler.code_spans import ANY, NOTHING, ONE, OPEN, Span, either, summed, then
 from headrace.plan.traits import Selectivity
-
-_OPEN = 1 << 30  # stands for "any number"
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """From `low` to `high` outputs."""
-
-    low: int
-    high: int
-
-    def then(self, other: Span) -> Span:
-        """Both, one after the other."""
-        return Span(min(self.low + other.low, _OPEN), min(self.high + other.high, _OPEN))
-
-    def either(self, other: Span) -> Span:
-        """One of the two."""
-        return Span(min(self.low, other.low), max(self.high, other.high))
-
-
-_NOTHING = Span(0, 0)
-_ANY = Span(0, _OPEN)
 
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """What has been emitted where control goes on, and where the function ended."""
+    """What has been made at each of the four ways out of some statements; None: no such way."""
 
-    on: Span | None  # None: control never gets here
-    ended: Span | None  # None: the function never ended inside
+    on: Span | None = None  # to the next statement
+    ended: Span | None = None  # by a return
+    broken: Span | None = None  # by an exception
+    left: Span | None = None  # by break or continue, out of the loop's body
 
     def joined(self, other: _Flow) -> _Flow:
-        return _Flow(_either(self.on, other.on), _either(self.ended, other.ended))
+        """One of the two happens."""
+        return _Flow(
+            either(self.on, other.on),
+            either(self.ended, other.ended),
+            either(self.broken, other.broken),
+            either(self.left, other.left),
+        )
+
+    def behind(self, first: Span | None) -> _Flow:
+        """The same, when so much was made before."""
+        return _Flow(
+            then(first, self.on), then(first, self.ended), then(first, self.broken),
+            then(first, self.left),
+        )
+
+    def stopped(self) -> _Flow:
+        """The same without the way to the next statement."""
+        return _Flow(None, self.ended, self.broken, self.left)
 
 
-def _either(a: Span | None, b: Span | None) -> Span | None:
-    if a is None or b is None:
-        return a or b
-    return a.either(b)
+_ANYWHERE = _Flow(ANY, ANY, ANY, ANY)
 
 
 def is_generator(node: FunctionNode) -> bool:
@@ -72,178 +72,181 @@ def own_nodes(node: FunctionNode) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(current))
 
 
-def count_outputs(node: FunctionNode) -> tuple[Selectivity, str]:
-    """The selectivity of a function whose yields, or whose result's items, are the output."""
+def count_outputs(node: FunctionNode, names: Names | None = None) -> tuple[Selectivity, str]:
+    """The selectivity of a function whose yields, or whose result's items, are the output.
+
+    Args:
+        node: the function.
+        names: what its names stand for; None: helpers are not followed.
+    """
+    return _verdict(span_of(node, Items(node, names, span_of)))
+
+
+def span_of(node: FunctionNode, items: Items) -> Span:
+    """From how many to how many outputs one call of a function makes."""
+    if isinstance(node, ast.AsyncFunctionDef):
+        return ANY
     if isinstance(node, ast.Lambda):
-        span = _items(node.body)
-    else:
-        counter = _Counter(generator=is_generator(node))
-        flow = counter.block(node.body)
-        span = _either(flow.on, flow.ended) or _NOTHING
-    return _verdict(span)
+        return ANY if is_generator(node) else items.of(node.body)
+    flow = _Counter(items, generator=is_generator(node)).block(node.body)
+    return either(flow.on, flow.ended) or NOTHING
 
 
 def _verdict(span: Span) -> tuple[Selectivity, str]:
-    if span == Span(1, 1):
+    if span == ONE:
         return Selectivity.EXACTLY_ONE, "one output on every path"
     if span.high <= 1:
         return Selectivity.AT_MOST_ONE, f"{span.low} to {span.high} outputs, by path"
-    if span.high >= _OPEN:
+    if span.high >= OPEN:
         return Selectivity.MANY, "a loop, or an iterable of open length, makes the outputs"
     if span.low == span.high:
         return Selectivity.MANY, f"{span.high} outputs on every path"
     return Selectivity.MANY, f"{span.low} to {span.high} outputs, by path"
 
 
-def _items(value: ast.expr | None) -> Span:
-    """How many items the value of an expression has, when it is returned or yielded from."""
-    match value:
-        case None | ast.Constant(value=None):
-            return _NOTHING
-        case ast.List(elts=elts) | ast.Tuple(elts=elts):
-            return _sum(_items(e.value) if isinstance(e, ast.Starred) else Span(1, 1) for e in elts)
-        case ast.Set(elts=elts):
-            return _ANY if any(isinstance(e, ast.Starred) for e in elts) else Span(1, len(elts))
-        case ast.IfExp(body=body, orelse=orelse):
-            return _items(body).either(_items(orelse))
-        case ast.NamedExpr(value=inner):
-            return _items(inner)
-        case _:
-            return _ANY
-
-
-def _sum(spans: Iterable[Span]) -> Span:
-    total = _NOTHING
-    for span in spans:
-        total = total.then(span)
-    return total
-
-
 class _Counter:
     """Walks statements in the order control takes."""
 
-    def __init__(self, *, generator: bool) -> None:
+    def __init__(self, items: Items, *, generator: bool) -> None:
+        self._items = items
         self._generator = generator
 
     def block(self, statements: Iterable[ast.stmt]) -> _Flow:
-        flow = _Flow(_NOTHING, None)
+        flow = _Flow(on=NOTHING)
         for statement in statements:
             if flow.on is None:
                 break
-            step = self._statement(statement)
-            flow = _Flow(
-                None if step.on is None else flow.on.then(step.on),
-                _either(flow.ended, None if step.ended is None else flow.on.then(step.ended)),
-            )
+            flow = flow.stopped().joined(self._statement(statement).behind(flow.on))
         return flow
 
     def _statement(self, statement: ast.stmt) -> _Flow:
         match statement:
             case ast.Return(value=value):
-                inside = self._yields(value)
-                return _Flow(None, inside if self._generator else _items(value))
+                return self._return(value)
             case ast.Raise():
-                return _Flow(None, None)
+                return self._simple(statement).stopped()
             case ast.If(test=test, body=body, orelse=orelse):
                 return self._after(test, self.block(body).joined(self.block(orelse)))
             case ast.For() | ast.AsyncFor() | ast.While():
                 return self._loop(statement)
-            case ast.Try() | ast.With() | ast.AsyncWith():
-                return self._guarded(statement)
+            case ast.Try():
+                return self._try(statement)
+            case ast.With() | ast.AsyncWith():
+                return self._with(statement)
             case ast.Match(subject=subject, cases=cases):
-                flow = _Flow(_NOTHING, None)  # no case may match
-                for case in cases:
-                    flow = flow.joined(self.block(case.body))
-                return self._after(subject, flow)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                return _Flow(_NOTHING, None)
+                return self._after(subject, self._match(cases))
+            case ast.Assert(test=test, msg=msg):
+                return self._after(test, _Flow(NOTHING, broken=self._yields(msg).from_nothing()))
             case ast.Break() | ast.Continue():
-                # Where control goes on is the loop's matter; the loop opens the count anyway.
-                return _Flow(_NOTHING, None)
+                return _Flow(left=NOTHING)
+            case ast.Pass() | ast.Global() | ast.Nonlocal():
+                return _Flow(on=NOTHING)
+            case ast.Expr(value=ast.Yield(value=value)):
+                # Nothing can fail behind the output: its value is made before.
+                return self._after(value, _Flow(on=ONE))
             case _ if hasattr(ast, "TryStar") and isinstance(statement, ast.TryStar):
-                return _Flow(_ANY, _ANY)
+                return _ANYWHERE
             case _:
-                return _Flow(self._yields(statement), None)
+                return self._simple(statement)
 
-    def _after(self, test: ast.expr, flow: _Flow) -> _Flow:
-        first = self._yields(test)
-        return _Flow(
-            None if flow.on is None else first.then(flow.on),
-            None if flow.ended is None else first.then(flow.ended),
-        )
+    def _simple(self, node: ast.AST) -> _Flow:
+        """A statement that goes on or fails, wherever in it its outputs are made."""
+        made = self._yields(node)
+        return _Flow(on=made, broken=made.from_nothing())
+
+    def _after(self, first: ast.expr | None, flow: _Flow) -> _Flow:
+        if first is None or isinstance(first, ast.Constant):
+            return flow
+        begun = self._simple(first)
+        return begun.stopped().joined(flow.behind(begun.on))
+
+    def _return(self, value: ast.expr | None) -> _Flow:
+        made = self._yields(value)
+        broken = None if value is None else made.from_nothing()
+        return _Flow(ended=made if self._generator else self._items.of(value), broken=broken)
+
+    def _match(self, cases: list[ast.match_case]) -> _Flow:
+        flow = _Flow(on=NOTHING)  # no case may match
+        for case in cases:
+            # Guards of earlier cases were asked as well; they yield in no code that people write.
+            asked = NOTHING if case.guard is None else self._yields(case.guard)
+            flow = flow.joined(self.block(case.body)) if asked == NOTHING else _ANYWHERE
+        return flow.joined(_Flow(broken=NOTHING))
 
     def _loop(self, loop: ast.For | ast.AsyncFor | ast.While) -> _Flow:
         head = self._yields(loop.test if isinstance(loop, ast.While) else loop.iter)
         body = self.block(loop.body)
-        rounds = _NOTHING if (body.on or _NOTHING).high == 0 and head.high == 0 else _ANY
-        ended = None if body.ended is None else rounds.then(body.ended)
+        # What ends a round and not the loop may come again.
+        round_made = either(body.on, body.left) or NOTHING
+        rounds = NOTHING if round_made.high == 0 and head.high == 0 else ANY
         rest = self.block(loop.orelse)
         # A break skips the else part, so the count after the loop may lack it.
-        on = rounds.then(_NOTHING.either(rest.on or _NOTHING))
-        return _Flow(on, _either(ended, None if rest.ended is None else rounds.then(rest.ended)))
-
-    def _guarded(self, statement: ast.Try | ast.With | ast.AsyncWith) -> _Flow:
-        """Statements whose exception may be caught after some of the outputs were made."""
-        body = self.block(statement.body)
-        most = max((body.on or _NOTHING).high, (body.ended or _NOTHING).high)
-        broken = Span(0, most if self._generator else 0)
-        if not isinstance(statement, ast.Try):
-            # The manager may swallow the exception; control then goes on behind the block.
-            heads = _sum(self._yields(i.context_expr) for i in statement.items)
-            quiet = _is_quiet(statement.body)
-            on = body.on if quiet else _either(body.on, broken)
-            return self._in_front(heads, _Flow(on, body.ended))
-        flow = body
-        if body.on is not None and statement.orelse:
-            rest = self.block(statement.orelse)
-            flow = _Flow(
-                None if rest.on is None else body.on.then(rest.on),
-                _either(body.ended, None if rest.ended is None else body.on.then(rest.ended)),
-            )
-        for handler in statement.handlers:
-            caught = self.block(handler.body)
-            flow = flow.joined(
-                _Flow(
-                    None if caught.on is None else broken.then(caught.on),
-                    None if caught.ended is None else broken.then(caught.ended),
-                )
-            )
-        last = self.block(statement.finalbody)
-        if last.on is None or last.ended is not None:
-            return _Flow(_ANY, _ANY)  # a return in `finally` overrules what came before
-        return _Flow(
-            None if flow.on is None else flow.on.then(last.on),
-            None if flow.ended is None else flow.ended.then(last.on),
+        flow = _Flow(
+            on=rounds.then(NOTHING.either(rest.on or NOTHING)),
+            ended=either(then(rounds, body.ended), then(rounds, rest.ended)),
+            # Asking for the next round fails too.
+            broken=rounds.then(NOTHING.either(either(body.broken, rest.broken) or NOTHING)),
+            left=then(rounds, rest.left),
         )
+        return flow
 
-    def _in_front(self, head: Span, flow: _Flow) -> _Flow:
+    def _with(self, statement: ast.With | ast.AsyncWith) -> _Flow:
+        """The manager may swallow an exception: control then goes on behind the block."""
+        heads = summed(self._yields(item.context_expr) for item in statement.items)
+        body = self.block(statement.body)
+        # Leaving the block can fail too, after all that was made in it.
+        made = either(either(body.on, body.ended), either(body.broken, body.left))
+        broken = (made or NOTHING).from_nothing()
+        flow = _Flow(
+            on=either(body.on, body.broken), ended=body.ended, broken=broken, left=body.left
+        )
+        return _Flow(broken=heads.from_nothing()).joined(flow.behind(heads))
+
+    def _try(self, statement: ast.Try) -> _Flow:
+        body = self.block(statement.body)
+        broken = body.broken or NOTHING
+        # What the else part raises is not caught here.
+        flow = body.stopped().joined(self.block(statement.orelse).behind(body.on))
+        for handler in statement.handlers:
+            flow = flow.joined(self.block(handler.body).behind(broken))
+        if not statement.finalbody:
+            return flow
+        last = self.block(statement.finalbody)
+        if last.on is None or last.ended is not None or last.left is not None:
+            return _ANYWHERE  # it overrules how the block was left
         return _Flow(
-            None if flow.on is None else head.then(flow.on),
-            None if flow.ended is None else head.then(flow.ended),
+            then(flow.on, last.on),
+            then(flow.ended, last.on),
+            either(
+                then(flow.broken, last.on),
+                then(either(either(flow.on, flow.ended), either(flow.broken, flow.left)),
+                     last.broken),
+            ),
+            then(flow.left, last.on),
         )
 
     def _yields(self, node: ast.AST | None) -> Span:
         """The outputs that an expression or a simple statement makes itself."""
         match node:
-            case None | ast.Lambda() | ast.FunctionDef() | ast.ClassDef():
-                return _NOTHING
+            case None:
+                return NOTHING
+            case ast.Lambda(args=args):
+                return self._yields(args)  # defaults
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return summed(map(self._yields, (*node.decorator_list, node.args)))
+            case ast.ClassDef():
+                return summed(map(self._yields, (*node.decorator_list, *node.bases)))
             case ast.Yield(value=value):
-                return self._yields(value).then(Span(1, 1))
+                return self._yields(value).then(ONE)
             case ast.YieldFrom(value=value):
-                return self._yields(value).then(_items(value))
+                return self._yields(value).then(self._items.of(value))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._yields(test).then(self._yields(body).either(self._yields(orelse)))
             case ast.BoolOp(values=values):
                 first, *others = (self._yields(v) for v in values)
-                return first.then(_sum(_NOTHING.either(o) for o in others))
+                return first.then(summed(NOTHING.either(o) for o in others))
+            case ast.Compare(left=left, comparators=[second, *others]):
+                both = self._yields(left).then(self._yields(second))
+                return both.then(summed(NOTHING.either(self._yields(o)) for o in others))
             case _:
-                return _sum(self._yields(child) for child in ast.iter_child_nodes(node))
-
-
-def _is_quiet(body: list[ast.stmt]) -> bool:
-    """Whether a `with` body emits and ends nothing, so that its breaking off changes no count."""
-    return not any(
-        isinstance(n, ast.Yield | ast.YieldFrom | ast.Return)
-        for statement in body
-        for n in ast.walk(statement)
-    )
+                return summed(self._yields(child) for child in ast.iter_child_nodes(node))

@@ -18,6 +18,7 @@ import apache_beam as beam
 from headrace.compiler import code_bytes
 from headrace.compiler.code_effects import Effects, effects_of
 from headrace.compiler.code_keys import forwards_key
+from headrace.compiler.code_names import Names
 from headrace.compiler.code_paths import count_outputs, is_generator, own_nodes
 from headrace.compiler.code_source import nodes_of
 from headrace.compiler.code_subject import (
@@ -151,9 +152,10 @@ def _selectivity(subject: Subject) -> tuple[Selectivity, str]:
         nodes = nodes_of(function.__code__)
         if not nodes:
             return code_bytes.selectivity(function)
-        verdict = count_outputs(nodes[0])
+        names = Names(function, subject.owner)
+        verdict = count_outputs(nodes[0], names)
         for node in nodes[1:]:
-            verdict = _more_open(verdict, count_outputs(node))
+            verdict = _more_open(verdict, count_outputs(node, names))
         return verdict
     if callable(function):
         return Selectivity.MANY, "returns an iterable of open length"

@@ -873,3 +873,90 @@ def rolls_inside(x):
 
 
 plain_partial = functools.partial(pair_with, 7)
+
+
+# Outputs that others make ------------------------------------------------------------------------
+
+
+def one_of(x):
+    return [x]
+
+
+def maybe_of(x):
+    if x:
+        yield x
+
+
+def doubled(x):
+    yield x
+    yield x
+
+
+def logged(fn):
+    @functools.wraps(fn)
+    def wrapper(*args):
+        LOG.debug("called")
+        return fn(*args)
+
+    return wrapper
+
+
+@logged
+def one_logged(x):
+    return [x]
+
+
+def endless(x):
+    yield from endless(x)
+
+
+class DelegatesToMethod(beam.DoFn):
+    def process(self, element):
+        return self._parts(element)
+
+    def _parts(self, element):
+        yield element
+
+
+class DelegatesThroughTwo(beam.DoFn):
+    def process(self, element):
+        yield from self._outer(element)
+
+    def _outer(self, element):
+        return list(self._inner(element))
+
+    @staticmethod
+    def _inner(self):
+        return maybe_of(self)
+
+
+class DelegatesAndAdds(beam.DoFn):
+    def process(self, element):
+        yield from one_of(element)
+        yield from one_of(element)
+
+
+class DelegatesInTry(beam.DoFn):
+    def process(self, element):
+        try:
+            yield from maybe_of(element)
+        except ValueError:
+            yield element
+
+
+class ReturnsNamedList(beam.DoFn):
+    def process(self, element):
+        out = [element]
+        return out
+
+
+class ReturnsGrowingList(beam.DoFn):
+    def process(self, element):
+        out = [element]
+        out.append(element)
+        return out
+
+
+class TakesHelperAsArgument(beam.DoFn):
+    def process(self, element, one_of=maybe_of):
+        return one_of(element)

@@ -175,6 +175,23 @@ COUNTS = [
     (beam.FlatMap(lambda x: x.split()), Selectivity.MANY),
     (beam.FlatMap(str.split), Selectivity.MANY),
     (beam.FlatMapTuple(lambda k, v: [(k, v)]), Selectivity.EXACTLY_ONE),
+    (beam.FlatMap(s.one_of), Selectivity.EXACTLY_ONE),
+    (beam.FlatMap(s.one_logged), Selectivity.EXACTLY_ONE),
+    (beam.FlatMap(lambda x: s.maybe_of(x)), Selectivity.AT_MOST_ONE),
+    (beam.FlatMap(lambda x: tuple(s.one_of(x))), Selectivity.EXACTLY_ONE),
+    (beam.FlatMap(lambda x: set(s.doubled(x))), Selectivity.MANY),
+    (beam.FlatMap(lambda x: map(str, [x])), Selectivity.EXACTLY_ONE),
+    (beam.FlatMap(lambda x: [y for y in (x,) if y]), Selectivity.AT_MOST_ONE),
+    (beam.FlatMap(s.endless), Selectivity.MANY),
+    (beam.FlatMap(functools.partial(s.pair_with, 3)), Selectivity.MANY),
+    (s.DelegatesToMethod, Selectivity.EXACTLY_ONE),
+    (s.DelegatesThroughTwo, Selectivity.AT_MOST_ONE),
+    (s.DelegatesAndAdds, Selectivity.MANY),
+    # The helper may raise behind its output.
+    (s.DelegatesInTry, Selectivity.MANY),
+    (s.ReturnsNamedList, Selectivity.EXACTLY_ONE),
+    (s.ReturnsGrowingList, Selectivity.MANY),
+    (s.TakesHelperAsArgument, Selectivity.MANY),
 ]
 
 

@@ -1,0 +1,161 @@
+"""How many items an iterable has, as far as its expression tells.
+
+Takes an expression that a function returns or yields from, gives a range. Displays, comprehensions
+over displays, and the builtins that keep the number of items are understood; the call of a helper
+is followed into its Python code. Never runs the code it reads.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable
+from types import CodeType, FunctionType, MethodType, ModuleType
+
+from headrace.compiler.code_names import MISSING, Names
+from headrace.compiler.code_source import FunctionNode, nodes_of
+from headrace.compiler.code_spans import ANY, NOTHING, ONE, Span, summed
+
+_MOST_DEPTH = 4  # as deep as effects are followed
+
+#: Builtins that give as many items as their first argument has.
+_KEEP_NUMBER = (list, tuple, iter, sorted, reversed, enumerate)
+_JOIN_EQUALS = (set, frozenset)
+
+
+class Items:
+    """Counts the items of expressions of one function.
+
+    Args:
+        node: the function.
+        names: what its names stand for; None: calls are not followed.
+        count: how many outputs a call of a function makes.
+        above: the functions through which this one was reached.
+    """
+
+    def __init__(
+        self,
+        node: FunctionNode,
+        names: Names | None,
+        count: Callable[[FunctionNode, Items], Span],
+        above: tuple[CodeType, ...] = (),
+    ) -> None:
+        self._node = node
+        self._names = names
+        self._count = count
+        self._above = above
+
+    def of(self, value: ast.expr | None) -> Span:
+        """How many items the value of an expression has, when it is returned or yielded from."""
+        match value:
+            case None | ast.Constant(value=None):
+                return NOTHING
+            case ast.List(elts=elts) | ast.Tuple(elts=elts):
+                return summed(map(self._element, elts))
+            case ast.Set(elts=elts):
+                return _equals_joined(summed(map(self._element, elts)))
+            case ast.Dict(keys=keys, values=values):
+                parts = zip(keys, values, strict=True)
+                return _equals_joined(summed(ANY if key is None else ONE for key, _ in parts))
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.of(body).either(self.of(orelse))
+            case ast.NamedExpr(value=inner):
+                return self.of(inner)
+            case ast.ListComp(generators=generators) | ast.GeneratorExp(generators=generators):
+                return self._comprehension(generators)
+            case ast.SetComp(generators=generators) | ast.DictComp(generators=generators):
+                return _equals_joined(self._comprehension(generators))
+            case ast.Call():
+                return self._call(value)
+            case ast.Name(id=name) if (made := self._display(name)) is not None:
+                return self.of(made)
+            case _:
+                return ANY
+
+    def _element(self, element: ast.expr) -> Span:
+        return self.of(element.value) if isinstance(element, ast.Starred) else ONE
+
+    def _comprehension(self, generators: list[ast.comprehension]) -> Span:
+        if len(generators) > 1 or generators[0].is_async:
+            return ANY
+        (only,) = generators
+        number = self.of(only.iter)
+        return number.from_nothing() if only.ifs else number
+
+    def _display(self, name: str) -> ast.expr | None:
+        """The list or tuple that a local name stands for, if it is bound once and only given out.
+
+        One that is used in another way may have been added to.
+        """
+        if isinstance(self._node, ast.Lambda):
+            return None
+        args = self._node.args
+        taken = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
+        uses = [n for n in ast.walk(self._node) if isinstance(n, ast.Name) and n.id == name]
+        bound = [
+            n.value for n in ast.walk(self._node)
+            if isinstance(n, ast.Assign) and len(n.targets) == 1
+            and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name
+        ]
+        given = [
+            n for n in ast.walk(self._node)
+            if isinstance(n, ast.Return | ast.YieldFrom)
+            and isinstance(n.value, ast.Name) and n.value.id == name
+        ]
+        named = any(name in n.names for n in ast.walk(self._node)
+                    if isinstance(n, ast.Global | ast.Nonlocal))
+        if name in taken or named or len(bound) != 1 or len(uses) != 1 + len(given):
+            return None
+        return bound[0] if isinstance(bound[0], ast.List | ast.Tuple) else None
+
+    def _call(self, call: ast.Call) -> Span:
+        if self._names is None:
+            return ANY
+        target = self._names.value(call.func)
+        plain = [a for a in call.args if not isinstance(a, ast.Starred)]
+        if any(target is keeps for keeps in (*_KEEP_NUMBER, *_JOIN_EQUALS)):
+            if not call.args and not call.keywords:
+                return NOTHING
+            if not plain or (target is iter and len(call.args) > 1):
+                return ANY
+            number = self.of(plain[0])
+            return _equals_joined(number) if target in _JOIN_EQUALS else number
+        if target is map and len(plain) == len(call.args) == 2:
+            return self.of(plain[1])
+        if target is filter and len(plain) == len(call.args) == 2:
+            return self.of(plain[1]).from_nothing()
+        return self._helper(target, self._owner(call.func))
+
+    def _owner(self, func: ast.expr) -> object | None:
+        """What a method is called on, where that is known."""
+        if self._names is None or not isinstance(func, ast.Attribute):
+            return None
+        base = self._names.value(func.value)
+        if base is MISSING or isinstance(base, ModuleType | type):
+            return None
+        if func.attr in getattr(base, "__dict__", {}):
+            return None  # a function that is kept in the object is not bound to it
+        found = inspect.getattr_static(type(base), func.attr, None)
+        return base if isinstance(found, FunctionType) else None
+
+    def _helper(self, target: object, owner: object | None) -> Span:
+        while isinstance(target, functools.partial):
+            target, owner = target.func, None
+        if isinstance(target, MethodType):
+            target, owner = target.__func__, target.__self__
+        if not isinstance(target, FunctionType):
+            return ANY
+        code = target.__code__
+        if code in self._above or len(self._above) >= _MOST_DEPTH:
+            return ANY
+        found: Span | None = None
+        for node in nodes_of(code):
+            inside = Items(node, Names(target, owner), self._count, (*self._above, code))
+            counted = self._count(node, inside)
+            found = counted if found is None else found.either(counted)
+        return ANY if found is None else found
+
+
+def _equals_joined(number: Span) -> Span:
+    return Span(min(1, number.low), number.high)
