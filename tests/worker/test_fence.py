@@ -36,7 +36,7 @@ def test_a_task_of_the_newest_driver_goes_on(epoch: Any) -> None:
 
 def test_a_task_of_an_older_driver_does_not_begin(epoch: Any) -> None:
     overtake(epoch)
-    with pytest.raises(CheckpointError, match="incarnation 1 and stops, nothing of epoch 7 counts"):
+    with pytest.raises(CheckpointError, match="incarnation 1 and stops, epoch 7 does not count"):
         fence.enter(epoch)
 
 
