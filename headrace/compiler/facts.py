@@ -1,4 +1,4 @@
-"""Takes prints of what decides how state is read: coders, windowings, state cells.
+"""Takes fingerprints of what decides how state is read: coders, windowings, state cells.
 
 Takes scheduled stages and Beam's components, gives texts. Two pipelines with equal texts can read
 each other's state.
@@ -12,7 +12,7 @@ from typing import Any
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
-from headrace.compiler.ingest import CoderPrints
+from headrace.compiler.ingest import CoderFingerprints
 from headrace.compiler.schedule import Schedule
 from headrace.compiler.windowing_words import words_of
 from headrace.plan.facts import StateFacts
@@ -21,10 +21,10 @@ _PAR_DO = common_urns.primitives.PAR_DO.urn
 
 
 def facts_of(laid_out: Schedule, components: Any) -> StateFacts:
-    """Take the prints."""
-    prints = CoderPrints(components)
+    """Take the fingerprints."""
+    fingerprints = CoderFingerprints(components)
     coders = {
-        channel.coder_id: prints.whole(channel.coder_id)
+        channel.coder_id: fingerprints.whole(channel.coder_id)
         for channel in laid_out.channels
         if channel.coder_id in components.coders
     }
@@ -40,7 +40,7 @@ def facts_of(laid_out: Schedule, components: Any) -> StateFacts:
     state = {}
     for superstep in laid_out.supersteps:
         for stage in superstep.stages:
-            found = _cells(stage.transforms, components, prints)
+            found = _cells(stage.transforms, components, fingerprints)
             if found:
                 state[str(stage.stage_id)] = found
     return StateFacts(coders=coders, windowings=windowings, words=words, state=state)
@@ -58,7 +58,7 @@ def _windowing(strategy: Any) -> str:
     return ", ".join(parts)
 
 
-def _cells(transforms: bytes, components: Any, prints: CoderPrints) -> dict[str, str]:
+def _cells(transforms: bytes, components: Any, fingerprints: CoderFingerprints) -> dict[str, str]:
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(transforms)
     found: dict[str, str] = {}
     for proto in descriptor.transforms.values():
@@ -72,12 +72,12 @@ def _cells(transforms: bytes, components: Any, prints: CoderPrints) -> dict[str,
                 for field, value in getattr(spec, kind).ListFields()
                 if field.name.endswith("coder_id")
             ]
-            texts = ",".join(prints.whole(i) for i in ids if i in components.coders)
+            texts = ",".join(fingerprints.whole(i) for i in ids if i in components.coders)
             found[f"cell {cell}"] = f"{kind}<{texts}>"
         for family, timer in payload.timer_family_specs.items():
             found[f"timer {family}"] = f"domain {timer.time_domain}"
         if payload.state_specs or payload.timer_family_specs:
             (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
             coder_id = components.pcollections[main].coder_id
-            found["key coder"] = prints.key(coder_id) or prints.whole(coder_id)
+            found["key coder"] = fingerprints.key(coder_id) or fingerprints.whole(coder_id)
     return found

@@ -30,7 +30,7 @@ def ingest(pipeline: beam_pb.Pipeline) -> Graph:
     Raises:
         ValueError: two operators share a name, or one reads what nobody makes.
     """
-    coders = CoderPrints(pipeline.components)
+    coders = CoderFingerprints(pipeline.components)
     collections: dict[CollectionId, Collection] = {}
     by_proto: dict[str, CollectionId] = {}
     found = list(operator_transforms(pipeline))
@@ -89,8 +89,8 @@ def _node(
     )
 
 
-class CoderPrints:
-    """Fingerprints of coders by value: equal prints, equal encodings.
+class CoderFingerprints:
+    """Fingerprints of coders by value: equal fingerprints, equal encodings.
 
     A print is readable as far as it can be, `kv<varint,iterable<bytes>>`; payloads that are opaque
     (pickled Python coders) are digested.

@@ -1,4 +1,4 @@
-"""Reads keys and values of user state for people, by the prints of their coders.
+"""Reads keys and values of user state for people, by the fingerprints of their coders.
 
 Takes bytes and the print of a coder, as a checkpoint's description keeps it, gives Python values.
 Only coders whose format is public are read, and nothing is ever unpickled: where a value is an

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headrace.transforms.average_by import AverageBy
     from headrace.transforms.continuous_window import ContinuousWindow
-    from headrace.transforms.epoch_join import EpochJoin
     from headrace.transforms.exchange import Exchange
     from headrace.transforms.extremes import MaximizeBy, MinimizeBy
     from headrace.transforms.filter_map import FilterMap
@@ -21,12 +20,13 @@ if TYPE_CHECKING:
     from headrace.transforms.session import Session
     from headrace.transforms.tumbling_window import TumblingWindow
     from headrace.transforms.window import Window
+    from headrace.transforms.window_join import WindowJoin
 
 #: Operator -> the module that holds it; a module is imported when its operator is asked for.
 _HOMES = {
     "AverageBy": "average_by",
     "ContinuousWindow": "continuous_window",
-    "EpochJoin": "epoch_join",
+    "WindowJoin": "window_join",
     "Exchange": "exchange",
     "FilterMap": "filter_map",
     "LeftJoin": "left_join",
@@ -46,7 +46,7 @@ _HOMES = {
 __all__ = [
     "AverageBy",
     "ContinuousWindow",
-    "EpochJoin",
+    "WindowJoin",
     "Exchange",
     "FilterMap",
     "LeftJoin",

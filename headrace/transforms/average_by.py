@@ -1,4 +1,4 @@
-"""One operator: the mean per key and epoch."""
+"""One operator: the mean per key and window."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import apache_beam as beam
 
 from headrace.transforms.facts import Facts
 from headrace.transforms.folds import Mean
-from headrace.transforms.keys import PAIRS, into_epochs
-from headrace.transforms.per_epoch import PerEpoch
+from headrace.transforms.keys import PAIRS, into_windows
+from headrace.transforms.per_window import PerWindow
 
 
-class AverageBy(PerEpoch):
-    """Give (key, mean of `value(element)`) per key and epoch.
+class AverageBy(PerWindow):
+    """Give (key, mean of `value(element)`) per key and window.
 
-    `epoch` is in seconds; without it an epoch is a window of those that the input has already.
+    `window` is in seconds; without it those that the input has already are taken.
 
     >>> from headrace.transforms.replay import at, replay
-    >>> mean = AverageBy(key=lambda sale: sale[0], value=lambda sale: sale[1], epoch=60)
+    >>> mean = AverageBy(key=lambda sale: sale[0], value=lambda sale: sale[1], window=60)
     >>> replay(mean, at(1, ("tea", 3)), at(2, ("tea", 4)), at(3, ("jam", 7)), at(60, ("tea", 1)))
     [('jam', 7.0), ('tea', 1.0), ('tea', 3.5)]
 
-    State: a sum and a count per key and epoch, freed when the epoch is over.
+    State: a sum and a count per key and window, freed when the window is over.
     Order: free, but for the last digits where fractions are added in another order.
     Late: is dropped by the runner; one that keeps it gives it apart, as one more result.
     Shard: by key; elements are added up where they are, then the sums of a key.
     """
 
     facts: ClassVar[Facts] = Facts(
-        state="a sum and a count per key and epoch, freed when the epoch is over.",
+        state="a sum and a count per key and window, freed when the window is over.",
         order="free, but for the last digits where fractions are added in another order.",
         late="is dropped by the runner; one that keeps it gives it apart, as one more result.",
         shard="by key; elements are added up where they are, then the sums of a key.",
@@ -43,4 +43,4 @@ class AverageBy(PerEpoch):
             return key(element), value(element)
 
         pairs = elements | "Key" >> beam.Map(pair).with_output_types(PAIRS)
-        return into_epochs(pairs, self._epoch) | "Mean" >> beam.CombinePerKey(Mean())
+        return into_windows(pairs, self._window) | "Mean" >> beam.CombinePerKey(Mean())

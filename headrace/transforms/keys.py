@@ -1,4 +1,4 @@
-"""Small pieces that several operators share: pairs with keys, epochs, the order inside a time.
+"""Small pieces that several operators share: pairs with keys, windows, the order inside a time.
 
 Nothing here is an operator of its own.
 """
@@ -40,16 +40,16 @@ def forever() -> Any:
     return beam.WindowInto(GlobalWindows())
 
 
-def check_epoch(epoch: float | None) -> float | None:
-    """Refuse an epoch that is neither a length of time nor None."""
-    return None if epoch is None else seconds("epoch", epoch)
+def check_window(window: float | None) -> float | None:
+    """Refuse a window that is neither a length of time nor None."""
+    return None if window is None else seconds("window", window)
 
 
-def into_epochs(elements: Any, epoch: float | None) -> Any:
-    """Cut a collection into epochs; None leaves it the windows it has."""
-    if epoch is None:
+def into_windows(elements: Any, window: float | None) -> Any:
+    """Cut a collection into windows; None leaves it the windows it has."""
+    if window is None:
         return elements
-    return elements | "Epochs" >> beam.WindowInto(FixedWindows(epoch))
+    return elements | "Windows" >> beam.WindowInto(FixedWindows(window))
 
 
 def stamped(elements: Any, time: Callable[[Any], float] | None) -> Any:

@@ -1,4 +1,4 @@
-"""Two operators: one value per key and epoch, with any output or as a plain pair."""
+"""Two operators: one value per key and window, with any output or as a plain pair."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import apache_beam as beam
 from headrace.transforms.arguments import function, function_or_none
 from headrace.transforms.facts import Facts
 from headrace.transforms.folds import Fold
-from headrace.transforms.keys import PAIRS, check_epoch, into_epochs, keyed
+from headrace.transforms.keys import PAIRS, check_window, into_windows, keyed
 
 _FACTS = Facts(
-    state="one value per key and epoch with `merge`, else its elements; freed with the epoch.",
+    state="one value per key and window with `merge`, else its elements; freed with the window.",
     order="free if `reducer` does not mind the order of its elements.",
     late="is dropped by the runner; one that keeps it gives it apart, as one more result.",
     shard="by key; with `merge` a key's elements are reduced where they are, then its values.",
@@ -21,12 +21,12 @@ _FACTS = Facts(
 
 
 class Reduce(beam.PTransform):  # type: ignore[misc]
-    """Fold the elements of a key and epoch into one value, and make a result of it.
+    """Fold the elements of a key and window into one value, and make a result of it.
 
     `reducer(element, value)` gives the next value, beginning with `initial`, which must not be
     changed in place; `completer(key, value, count)` gives the result. `merge(value, value)` makes
-    one value of two, where that is possible: far less is sent then. `epoch` is in seconds; without
-    it an epoch is a window of those that the input has already.
+    one value of two, where that is possible: far less is sent then. `window` is in seconds; without
+    it those that the input has already are taken.
 
     >>> from headrace.transforms.replay import at, replay
     >>> spent = Reduce(
@@ -35,12 +35,12 @@ class Reduce(beam.PTransform):  # type: ignore[misc]
     ...     reducer=lambda bill, total: total + bill[1],
     ...     completer=lambda name, total, count: f"{name}: {total} in {count}",
     ...     merge=lambda one, other: one + other,
-    ...     epoch=60,
+    ...     window=60,
     ... )
     >>> replay(spent, at(1, ("Ann", 3)), at(59, ("Ann", 4)), at(60, ("Ann", 5)))
     ['Ann: 5 in 1', 'Ann: 7 in 2']
 
-    State: one value per key and epoch with `merge`, else its elements; freed with the epoch.
+    State: one value per key and window with `merge`, else its elements; freed with the window.
     Order: free if `reducer` does not mind the order of its elements.
     Late: is dropped by the runner; one that keeps it gives it apart, as one more result.
     Shard: by key; with `merge` a key's elements are reduced where they are, then its values.
@@ -56,7 +56,7 @@ class Reduce(beam.PTransform):  # type: ignore[misc]
         reducer: Callable[[Any, Any], Any],
         completer: Callable[[Any, Any, int], Any],
         merge: Callable[[Any, Any], Any] | None = None,
-        epoch: float | None = None,
+        window: float | None = None,
     ) -> None:
         super().__init__()
         self._key = function("key", key)
@@ -64,7 +64,7 @@ class Reduce(beam.PTransform):  # type: ignore[misc]
         self._reducer = function("reducer", reducer)
         self._completer = function("completer", completer)
         self._merge = function_or_none("merge", merge)
-        self._epoch = check_epoch(epoch)
+        self._window = check_window(window)
 
     def expand(self, elements: Any) -> Any:
         """A combine where values can be merged, else a grouping and a fold."""
@@ -74,22 +74,22 @@ class Reduce(beam.PTransform):  # type: ignore[misc]
             key, (value, count) = folded
             return complete(key, value, count)
 
-        pairs = into_epochs(elements | "Key" >> keyed(self._key), self._epoch)
+        pairs = into_windows(elements | "Key" >> keyed(self._key), self._window)
         folded = pairs | "Fold" >> folding(self._initial, self._reducer, self._merge)
         return folded | "Complete" >> beam.Map(finish)
 
 
 class ReduceBy(beam.PTransform):  # type: ignore[misc]
-    """Fold the elements of a key and epoch into one value, and give the pair (key, value).
+    """Fold the elements of a key and window into one value, and give the pair (key, value).
 
     The arguments are those of `Reduce`.
 
     >>> from headrace.transforms.replay import at, replay
-    >>> counts = ReduceBy(key=lambda word: word, initial=0, reducer=lambda _, n: n + 1, epoch=60)
+    >>> counts = ReduceBy(key=lambda word: word, initial=0, reducer=lambda _, n: n + 1, window=60)
     >>> replay(counts, at(1, "a"), at(2, "b"), at(3, "a"), at(60, "a"))
     [('a', 1), ('a', 2), ('b', 1)]
 
-    State: one value per key and epoch with `merge`, else its elements; freed with the epoch.
+    State: one value per key and window with `merge`, else its elements; freed with the window.
     Order: free if `reducer` does not mind the order of its elements.
     Late: is dropped by the runner; one that keeps it gives it apart, as one more result.
     Shard: by key; with `merge` a key's elements are reduced where they are, then its values.
@@ -104,7 +104,7 @@ class ReduceBy(beam.PTransform):  # type: ignore[misc]
         initial: Any,
         reducer: Callable[[Any, Any], Any],
         merge: Callable[[Any, Any], Any] | None = None,
-        epoch: float | None = None,
+        window: float | None = None,
     ) -> None:
         super().__init__()
         self._reduce = Reduce(
@@ -113,7 +113,7 @@ class ReduceBy(beam.PTransform):  # type: ignore[misc]
             reducer=reducer,
             completer=_pair,
             merge=merge,
-            epoch=epoch,
+            window=window,
         )
 
     def expand(self, elements: Any) -> Any:

@@ -15,16 +15,16 @@ from headrace.transforms.window import gathered
 
 
 class TumblingWindow(beam.PTransform):  # type: ignore[misc]
-    """Every `size` epochs, give all elements of these epochs: a `Window` that copies nothing.
+    """Every `size` intervals, give all elements of these intervals: a `Window` that copies nothing.
 
-    An epoch lasts `epoch` seconds of event time, counted from time 0; `time(element)` gives an
-    element's event time in seconds if its timestamp does not. Elements leave in their window, so
-    that an operator without an epoch of its own works on that window.
+    An interval lasts `interval` seconds of event time, counted from time 0. `time(element)` gives
+    an element's event time in seconds if its timestamp does not. Elements leave in their window, so
+    that an operator without windows of its own works on that window.
 
     >>> from headrace.transforms import ReduceTo
     >>> from headrace.transforms.replay import at, replay
     >>> count = ReduceTo(initial=0, reducer=lambda _, n: n + 1)
-    >>> replay(TumblingWindow(size=60, epoch=1) | count, at(5, "a"), at(59, "b"), at(60, "c"))
+    >>> replay(TumblingWindow(size=60, interval=1) | count, at(5, "a"), at(59, "b"), at(60, "c"))
     [1, 2]
 
     State: each element once, freed when its window is over.
@@ -41,13 +41,13 @@ class TumblingWindow(beam.PTransform):  # type: ignore[misc]
     )
 
     def __init__(
-        self, *, size: int, epoch: float, time: Callable[[Any], float] | None = None
+        self, *, size: int, interval: float, time: Callable[[Any], float] | None = None
     ) -> None:
         super().__init__()
         self._size = whole("size", size)
-        self._epoch = seconds("epoch", epoch)
+        self._interval = seconds("interval", interval)
         self._time = function_or_none("time", time)
 
     def expand(self, elements: Any) -> Any:
         """Beam's fixed windows, gathered until they are over."""
-        return gathered(stamped(elements, self._time), FixedWindows(self._size * self._epoch))
+        return gathered(stamped(elements, self._time), FixedWindows(self._size * self._interval))

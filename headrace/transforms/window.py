@@ -1,4 +1,4 @@
-"""One operator: the last epochs again and again, as a sliding window."""
+"""One operator: the last intervals again and again, as a sliding window."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _HANDS = 32
 
 
 class Window(beam.PTransform):  # type: ignore[misc]
-    """Every `slide` epochs, give a copy of all elements of the last `size` epochs.
+    """Every `slide` intervals, give a copy of all elements of the last `size` intervals.
 
-    An epoch lasts `epoch` seconds of event time, counted from time 0; `time(element)` gives an
-    element's event time in seconds if its timestamp does not. A copy leaves in its window, so that
-    an operator without an epoch of its own works on that window. Windows at the edges of the
-    stream, which have epochs without elements, are given too.
+    An interval lasts `interval` seconds of event time, counted from time 0. `time(element)` gives
+    an element's event time in seconds if its timestamp does not. A copy leaves in its window, so
+    that an operator without windows of its own works on that window. Windows at the edges of the
+    stream, which have intervals without elements, are given too.
 
     >>> from headrace.transforms.replay import at, replay
-    >>> replay(Window(size=2, slide=1, epoch=10), at(5, "a"), at(12, "b"))
+    >>> replay(Window(size=2, slide=1, interval=10), at(5, "a"), at(12, "b"))
     ['a', 'a', 'b', 'b']
     >>> from headrace.transforms import ReduceTo
     >>> joined = ReduceTo(initial="", reducer=lambda word, text: "".join(sorted(text + word)))
-    >>> replay(Window(size=2, slide=1, epoch=10) | joined, at(5, "a"), at(12, "b"))
+    >>> replay(Window(size=2, slide=1, interval=10) | joined, at(5, "a"), at(12, "b"))
     ['a', 'ab', 'b']
 
     State: each element once for each window it is in, freed when that window is over.
@@ -52,18 +52,18 @@ class Window(beam.PTransform):  # type: ignore[misc]
         *,
         size: int,
         slide: int,
-        epoch: float,
+        interval: float,
         time: Callable[[Any], float] | None = None,
     ) -> None:
         super().__init__()
         self._size = whole("size", size)
         self._slide = whole("slide", slide, most=size)
-        self._epoch = seconds("epoch", epoch)
+        self._interval = seconds("interval", interval)
         self._time = function_or_none("time", time)
 
     def expand(self, elements: Any) -> Any:
         """Beam's sliding windows, gathered until they are over."""
-        windows = SlidingWindows(self._size * self._epoch, self._slide * self._epoch)
+        windows = SlidingWindows(self._size * self._interval, self._slide * self._interval)
         return gathered(stamped(elements, self._time), windows)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.compiler.graph import Graph
-from headrace.compiler.ingest import CoderPrints, ingest
+from headrace.compiler.ingest import CoderFingerprints, ingest
 from headrace.plan.ids import CollectionId, OperatorId
 from tests.compiler import snippets
 
@@ -117,11 +117,11 @@ def print_of_rows(kind: type) -> tuple[str, str]:
     context = PipelineContext()
     known = context.coders.get_id(RowCoder.from_type_hint(kind, None))
     components = context.to_runner_api()
-    here = CoderPrints(components).whole(known)
+    here = CoderFingerprints(components).whole(known)
     spec = components.coders[known].spec
     spec.payload, changed = _ID.subn(lambda _: str(uuid.uuid4()).encode(), spec.payload)
     assert changed > 0
-    return here, CoderPrints(components).whole(known)
+    return here, CoderFingerprints(components).whole(known)
 
 
 class Inner(NamedTuple):

@@ -12,7 +12,7 @@ from apache_beam.transforms.window import GlobalWindows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.compiler.ingest import CoderPrints
+from headrace.compiler.ingest import CoderFingerprints
 from headrace.engine.decoding import UnknownFormatError, described, values
 from headrace.engine.identity import StageFacts
 from headrace.state.layout import Kind, name, part
@@ -43,7 +43,7 @@ CASES = {
 def print_of(coder: Any) -> str:
     context = PipelineContext()
     known = context.coders.get_id(coder)
-    return CoderPrints(beam_pb.Components(coders=context.to_runner_api().coders)).whole(known)
+    return CoderFingerprints(beam_pb.Components(coders=context.to_runner_api().coders)).whole(known)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -108,7 +108,8 @@ class Gathered:
 
 
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait until something holds."""
+    """Wait until something holds; longer where test processes share the cores."""
+    seconds *= int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:

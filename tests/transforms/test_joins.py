@@ -1,4 +1,4 @@
-"""EpochJoin and LeftJoin."""
+"""WindowJoin and LeftJoin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.transforms import EpochJoin, LeftJoin
+from headrace.transforms import LeftJoin, WindowJoin
 from headrace.transforms.left_join import _Join
 from headrace.transforms.replay import Arrival, left, play, play_timed, replay, right, until
 from tests.transforms.cells import Bag, Value
@@ -27,17 +27,17 @@ def both(one: tuple[Any, Any], other: tuple[Any, Any]) -> tuple[Any, Any]:
     return one[1], other[1]
 
 
-def epoch_join() -> EpochJoin:
-    return EpochJoin(key_left=first, key_right=first, join=both, epoch=10)
+def window_join() -> WindowJoin:
+    return WindowJoin(key_left=first, key_right=first, join=both, window=10)
 
 
 def left_join() -> LeftJoin:
     return LeftJoin(key_left=first, key_right=first, join=both)
 
 
-def test_epoch_join_pairs_every_left_with_every_right_of_the_same_epoch_and_key() -> None:
+def test_window_join_pairs_every_left_with_every_right_of_the_same_window_and_key() -> None:
     got = replay(
-        epoch_join(),
+        window_join(),
         left(0, ("k", "a")),
         left(9, ("k", "b")),
         left(10, ("k", "c")),
@@ -49,9 +49,9 @@ def test_epoch_join_pairs_every_left_with_every_right_of_the_same_epoch_and_key(
     assert got == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
 
 
-def test_epoch_join_gives_pairs_when_the_epoch_is_over_and_drops_late_elements() -> None:
+def test_window_join_gives_pairs_when_the_window_is_over_and_drops_late_elements() -> None:
     got = play(
-        epoch_join(),
+        window_join(),
         left(1, ("k", "a")),
         left(11, ("k", "b")),
         right(12, ("k", 2)),
@@ -73,7 +73,7 @@ ROWS = st.lists(
 
 @FEW
 @given(ROWS)
-def test_epoch_join_is_the_join_of_nested_loops(rows: list[tuple[bool, int, int, int]]) -> None:
+def test_window_join_is_the_join_of_nested_loops(rows: list[tuple[bool, int, int, int]]) -> None:
     script = [(right if r else left)(t, (key, (n, r))) for n, (r, t, key, _) in enumerate(rows)]
     expected = Counter(
         ((n, False), (m, True))
@@ -83,7 +83,7 @@ def test_epoch_join_is_the_join_of_nested_loops(rows: list[tuple[bool, int, int,
     )
     # One element that meets nobody, on each side: both collections are there even if rows has none.
     extra = [left(0, ("nobody", 0)), right(99, ("nobody", 0))]
-    assert Counter(play(epoch_join(), *script, *extra)) == expected
+    assert Counter(play(window_join(), *script, *extra)) == expected
 
 
 def test_left_join_remembers_lefts_for_ever_and_lets_early_rights_wait() -> None:

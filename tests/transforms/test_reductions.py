@@ -1,4 +1,4 @@
-"""Reduce and its relatives: one value per key and epoch."""
+"""Reduce and its relatives: one value per key and window."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MERGES = pytest.mark.parametrize("merge", [None, plus], ids=["grouped", "lifted"
 @MERGES
 def test_reduce_completes_each_key_and_epoch_with_value_and_count(merge: Any) -> None:
     reduce = Reduce(
-        key=name, initial=100, reducer=add, completer=told, merge=merge and merged_once, epoch=10
+        key=name, initial=100, reducer=add, completer=told, merge=merge and merged_once, window=10
     )
     expected = [("a", 106, 1), ("a", 107, 2), ("b", 105, 1), ("b", 107, 1)]
     assert replay(reduce, *SALES) == expected
@@ -64,7 +64,7 @@ def merged_once(one: int, other: int) -> int:
 
 @MERGES
 def test_reduce_by_gives_pairs_at_the_end_of_the_epoch_without_late_elements(merge: Any) -> None:
-    sums = ReduceBy(key=name, initial=0, reducer=add, merge=merge, epoch=10)
+    sums = ReduceBy(key=name, initial=0, reducer=add, merge=merge, window=10)
     got = play_timed(
         sums,
         at(11, ("a", 1)),
@@ -87,14 +87,14 @@ def assert_late_apart(got: list[Any], expected: list[Any], *late: Any) -> None:
 
 @MERGES
 def test_reduce_to_gives_one_value_for_an_epoch_and_none_for_an_empty_one(merge: Any) -> None:
-    total = ReduceTo(initial=0, reducer=add, merge=merge, epoch=10)
+    total = ReduceTo(initial=0, reducer=add, merge=merge, window=10)
     assert replay(total, *SALES) == [6, 7, 12]
     got = replay(total, *SALES[:4], until(10), at(5, ("a", 50)), SALES[4])
     assert_late_apart(got, [6, 7, 12], 50)
 
 
 def test_without_an_epoch_the_windows_of_the_input_are_reduced() -> None:
-    last_two = Window(size=2, slide=1, epoch=10)
+    last_two = Window(size=2, slide=1, interval=10)
     sums = ReduceBy(key=name, initial=0, reducer=add, merge=plus)
     got = replay(last_two | sums, at(1, ("a", 1)), at(11, ("a", 2)), at(21, ("b", 4)))
     # Windows -10..10, 0..20, 10..30 and 20..40.
@@ -102,14 +102,14 @@ def test_without_an_epoch_the_windows_of_the_input_are_reduced() -> None:
 
 
 def test_average_maximum_and_minimum_by_hand() -> None:
-    assert replay(AverageBy(key=name, value=number, epoch=10), *SALES) == [
+    assert replay(AverageBy(key=name, value=number, window=10), *SALES) == [
         ("a", 3.5),
         ("a", 6.0),
         ("b", 5.0),
         ("b", 7.0),
     ]
-    assert replay(MaximizeBy(key=name, value=number, epoch=10), *SALES[:2]) == [("a", ("a", 4))]
-    assert replay(MinimizeBy(key=name, value=number, epoch=10), *SALES[:2]) == [("a", ("a", 3))]
+    assert replay(MaximizeBy(key=name, value=number, window=10), *SALES[:2]) == [("a", ("a", 4))]
+    assert replay(MinimizeBy(key=name, value=number, window=10), *SALES[:2]) == [("a", ("a", 3))]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_average_maximum_and_minimum_by_hand() -> None:
 )
 def test_late_elements_do_not_count(operator: Any, expected: Any, late: Any) -> None:
     script: list[Any] = [at(1, ("a", 3)), at(2, ("a", 6)), until(10), at(3, ("a", 90))]
-    got = play_timed(operator(key=name, value=number, epoch=10), *script)
+    got = play_timed(operator(key=name, value=number, window=10), *script)
     assert_late_apart([pair for pair, _ in got], [("a", expected)], ("a", late))
 
 
@@ -130,8 +130,8 @@ def test_equal_values_are_decided_by_the_elements_in_any_order() -> None:
     words = ["bb", "aa", "cc", "d"]
     for order in (words, words[::-1]):
         script = [at(1, word) for word in order]
-        longest = MaximizeBy(key=lambda _: 0, value=len, epoch=10)
-        shortest = MinimizeBy(key=lambda _: 0, value=lambda word: -len(word), epoch=10)
+        longest = MaximizeBy(key=lambda _: 0, value=len, window=10)
+        shortest = MinimizeBy(key=lambda _: 0, value=lambda word: -len(word), window=10)
         assert replay(longest, *script) == [(0, "cc")]
         assert replay(shortest, *script) == [(0, "aa")]
 
@@ -146,10 +146,10 @@ def test_reductions_are_those_of_plain_loops(rows: list[tuple[int, str, int]]) -
     for time, key, n in rows:
         groups[key, time // 10].append(n)
     script = [at(time, (key, n)) for time, key, n in rows]
-    reduce = Reduce(key=name, initial=0, reducer=add, completer=told, merge=plus, epoch=10)
+    reduce = Reduce(key=name, initial=0, reducer=add, completer=told, merge=plus, window=10)
     expected = sorted((key, sum(ns), len(ns)) for (key, _), ns in groups.items())
     assert replay(reduce, *script) == expected
-    means = AverageBy(key=name, value=number, epoch=10)
+    means = AverageBy(key=name, value=number, window=10)
     assert replay(means, *script) == sorted(
         (key, sum(ns) / len(ns)) for (key, _), ns in groups.items()
     )

@@ -26,12 +26,12 @@ def ends_of(got: list[tuple[Any, float]]) -> list[tuple[Any, int]]:
 
 
 def test_window_copies_each_element_into_every_window_it_is_in() -> None:
-    got = play_timed(Window(size=3, slide=1, epoch=10), at(5, "a"), at(25, "b"))
+    got = play_timed(Window(size=3, slide=1, interval=10), at(5, "a"), at(25, "b"))
     assert ends_of(got) == [("a", 10), ("a", 20), ("a", 30), ("b", 30), ("b", 40), ("b", 50)]
 
 
 def test_window_slides_by_several_epochs() -> None:
-    got = play_timed(Window(size=4, slide=2, epoch=1), at(0, "a"), at(3.5, "b"), at(4, "c"))
+    got = play_timed(Window(size=4, slide=2, interval=1), at(0, "a"), at(3.5, "b"), at(4, "c"))
     assert ends_of(got) == [("a", 2), ("a", 4), ("b", 4), ("b", 6), ("c", 6), ("c", 8)]
 
 
@@ -41,7 +41,7 @@ OVER = [("late", 20), ("too late", 20), ("too late", 30)]
 
 def test_window_gives_a_copy_at_each_slide_and_leaves_late_elements_to_later_windows() -> None:
     got = play_timed(
-        Window(size=2, slide=1, epoch=10),
+        Window(size=2, slide=1, interval=10),
         at(15, "a"),
         until(20),
         at(14, "late"),
@@ -55,8 +55,8 @@ def test_window_gives_a_copy_at_each_slide_and_leaves_late_elements_to_later_win
 
 
 def test_a_time_function_decides_instead_of_the_timestamp() -> None:
-    sliding = Window(size=2, slide=2, epoch=10, time=first)
-    tumbling = TumblingWindow(size=2, epoch=10, time=first)
+    sliding = Window(size=2, slide=2, interval=10, time=first)
+    tumbling = TumblingWindow(size=2, interval=10, time=first)
     for operator in (sliding, tumbling):
         got = play_timed(operator, at(0, (19, "a")), at(0, (20, "b")))
         assert ends_of(got) == [((19, "a"), 20), ((20, "b"), 40)]
@@ -64,7 +64,7 @@ def test_a_time_function_decides_instead_of_the_timestamp() -> None:
 
 def test_tumbling_window_gives_each_element_once_at_the_boundary_and_late_ones_apart() -> None:
     got = play_timed(
-        TumblingWindow(size=3, epoch=10),
+        TumblingWindow(size=3, interval=10),
         at(29, "a"),
         at(30, "b"),
         at(1, "c"),
@@ -91,10 +91,11 @@ def test_windows_hold_what_their_bounds_say(times: list[int], size: int, data: A
         for n, time in enumerate(times)
         if start * 5 <= time < (start + size) * 5
     )
-    got = play_timed(Window(size=size, slide=slide, epoch=5), *script)
+    got = play_timed(Window(size=size, slide=slide, interval=5), *script)
     assert Counter(ends_of(got)) == expected
     if slide == size:
-        assert Counter(ends_of(play_timed(TumblingWindow(size=size, epoch=5), *script))) == expected
+        tumbled = play_timed(TumblingWindow(size=size, interval=5), *script)
+        assert Counter(ends_of(tumbled)) == expected
 
 
 def visits(**more: Any) -> Session:

@@ -1,4 +1,7 @@
-"""Runs NEXMark's pipelines on Beam's local runner, and makes events by hand."""
+"""Runs NEXMark's pipelines in this process, and makes events by hand.
+
+What is bounded runs on headrace without Spark, what a script streams on Beam's local runner.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
-from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
@@ -18,12 +20,12 @@ from headrace.lab.workload import Row, Workload
 from headrace.lab.workloads.nexmark.generator import generator
 from headrace.lab.workloads.nexmark.model import Auction, Bid, Person, Record
 from headrace.lab.workloads.nexmark.settings import NexmarkSettings
+from headrace.testing import LocalRunner
 
 #: A moment at which windows of 10 s begin.
 T0 = 1_436_918_400_000
 DEFAULTS = NexmarkSettings()
 
-_ALONE = {"q4", "q4-thesis", "q6", "q6-thesis", "q9-thesis"}
 _runs = itertools.count()
 _collected: dict[int, list[Any]] = {}
 
@@ -86,22 +88,12 @@ def answers(
     events: Iterable[Any],
     settings: NexmarkSettings = DEFAULTS,
 ) -> dict[str, list[tuple[Row, int]]]:
-    """Answer several questions about a bounded input; rows with times in microseconds.
-
-    As many as possible share a pipeline. Beam's local runner mixes up the timers of two steps
-    that call them by the same name, so only one question about winning bids can be among them.
-    """
-    events = [*events]
-    found: dict[str, list[tuple[Row, int]]] = {}
-    alone = [[w] for w in workloads if w.name in _ALONE]
-    together = [w for w in workloads if w.name not in _ALONE]
-    for group in [together, *alone] if together else alone:
-        pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([]))
-        source = pipeline | beam.Create(events) | "Stamp" >> beam.Map(stamped)
-        runs = {workload.name: _keep(source, workload, settings) for workload in group}
-        pipeline.run().wait_until_finish()
-        found |= {name: _collected.pop(run) for name, run in runs.items()}
-    return found
+    """Answer several questions about a bounded input at once; rows with times in microseconds."""
+    pipeline = beam.Pipeline(runner=LocalRunner(), options=PipelineOptions([]))
+    source = pipeline | beam.Create([*events]) | "Stamp" >> beam.Map(stamped)
+    runs = {workload.name: _keep(source, workload, settings) for workload in workloads}
+    pipeline.run().wait_until_finish()
+    return {name: _collected.pop(run) for name, run in runs.items()}
 
 
 def batch(

@@ -1,4 +1,4 @@
-"""One operator: the inner join of two collections, epoch by epoch."""
+"""One operator: the inner join of two collections, window by window."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ import apache_beam as beam
 
 from headrace.transforms.arguments import function
 from headrace.transforms.facts import Facts
-from headrace.transforms.keys import check_epoch, into_epochs, sided
+from headrace.transforms.keys import check_window, into_windows, sided
 
 
-class EpochJoin(beam.PTransform):  # type: ignore[misc]
-    """Join every left with every right of the same key and epoch; what finds no match is dropped.
+class WindowJoin(beam.PTransform):  # type: ignore[misc]
+    """Join every left with every right of the same key and window; what finds no match is dropped.
 
-    Takes the pair (left, right). `epoch` is a length of event time in seconds; without it an epoch
-    is a window of those that both inputs have already.
+    Takes the pair (left, right). `window` is a length of event time in seconds; without it
+    those that both inputs have already are taken.
 
     >>> from headrace.transforms.replay import left, replay, right
-    >>> pay = EpochJoin(
+    >>> pay = WindowJoin(
     ...     key_left=lambda customer: customer[0],
     ...     key_right=lambda coffee: coffee[0],
     ...     join=lambda customer, coffee: (customer[1], coffee[1]),
-    ...     epoch=60,
+    ...     window=60,
     ... )
     >>> replay(pay, left(1, (7, "Ann")), right(50, (7, 3)), right(61, (7, 4)))
     [('Ann', 3)]
 
-    State: all elements of an epoch by key, freed when the epoch is over.
-    Order: free; the pairs of an epoch are a set.
+    State: all elements of a window by key, freed when the window is over.
+    Order: free; the pairs of a window are a set.
     Late: is dropped by the runner; one that keeps it gives it apart, as one more result.
     Shard: by key; a key is never split.
     """
 
     facts: ClassVar[Facts] = Facts(
-        state="all elements of an epoch by key, freed when the epoch is over.",
-        order="free; the pairs of an epoch are a set.",
+        state="all elements of a window by key, freed when the window is over.",
+        order="free; the pairs of a window are a set.",
         late="is dropped by the runner; one that keeps it gives it apart, as one more result.",
         shard="by key; a key is never split.",
     )
@@ -47,12 +47,12 @@ class EpochJoin(beam.PTransform):  # type: ignore[misc]
         key_left: Callable[[Any], Any],
         key_right: Callable[[Any], Any],
         join: Callable[[Any, Any], Any],
-        epoch: float | None = None,
+        window: float | None = None,
     ) -> None:
         super().__init__()
         self._keys = function("key_left", key_left), function("key_right", key_right)
         self._join = function("join", join)
-        self._epoch = check_epoch(epoch)
+        self._window = check_window(window)
 
     def expand(self, both: tuple[Any, Any]) -> Any:
         """One grouping for both sides, so that each element is sent once."""
@@ -70,7 +70,7 @@ class EpochJoin(beam.PTransform):  # type: ignore[misc]
         )
         flat = sides | "Both" >> beam.Flatten()
         return (
-            into_epochs(flat, self._epoch)
+            into_windows(flat, self._window)
             | "Meet" >> beam.GroupByKey()
             | "Pairs" >> beam.FlatMap(pairs)
         )
