@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 from collections.abc import Callable
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType
 
-from headrace.compiler.code_names import MISSING, Names
+from headrace.compiler.code_names import Names, receiver
 from headrace.compiler.code_source import FunctionNode, nodes_of
 from headrace.compiler.code_spans import ANY, NOTHING, ONE, Span, summed
 
@@ -125,25 +124,14 @@ class Items:
             return self.of(plain[1])
         if target is filter and len(plain) == len(call.args) == 2:
             return self.of(plain[1]).from_nothing()
-        return self._helper(target, self._owner(call.func))
-
-    def _owner(self, func: ast.expr) -> object | None:
-        """What a method is called on, where that is known."""
-        if self._names is None or not isinstance(func, ast.Attribute):
-            return None
-        base = self._names.value(func.value)
-        if base is MISSING or isinstance(base, ModuleType | type):
-            return None
-        if func.attr in getattr(base, "__dict__", {}):
-            return None  # a function that is kept in the object is not bound to it
-        found = inspect.getattr_static(type(base), func.attr, None)
-        return base if isinstance(found, FunctionType) else None
+        return self._helper(target, receiver(self._names, call.func)[0])
 
     def _helper(self, target: object, owner: object | None) -> Span:
         while isinstance(target, functools.partial):
             target, owner = target.func, None
         if isinstance(target, MethodType):
-            target, owner = target.__func__, target.__self__
+            owner = target.__self__
+            target = target.__func__
         if not isinstance(target, FunctionType):
             return ANY
         code = target.__code__

@@ -2,18 +2,20 @@
 
 Takes the syntax tree of a function and how the element reaches it, gives a key forwarding with its
 reason. A name counts as the key only if every binding of it is the key. Anything that could touch
-the key on the way makes the answer UNKNOWN.
+the key on the way makes the answer UNKNOWN. Helpers that make pairs, or all of the output, are
+followed into their Python code to a fixed depth.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
+from types import CodeType, FunctionType
 
-from headrace.compiler.code_names import spelled
+from headrace.compiler.code_names import Names, receiver, spelled
 from headrace.compiler.code_paths import is_generator, own_nodes
-from headrace.compiler.code_source import FunctionNode
+from headrace.compiler.code_source import FunctionNode, nodes_of
 from headrace.compiler.code_subject import Emits, Takes
 from headrace.plan.traits import KeyForwarding
 
@@ -41,6 +43,8 @@ _MUTATORS = frozenset(
     | {"discard", "setdefault", "popitem"}
 )
 
+_MOST_DEPTH = 4  # as deep as effects are followed
+
 _Verdict = tuple[KeyForwarding, str]
 
 
@@ -51,6 +55,7 @@ def forwards_key(
     emits: Emits,
     element: str | None,
     key_params: Iterable[str] = (),
+    names: Names | None = None,
 ) -> _Verdict:
     """Whether each output carries the key of the element it came from.
 
@@ -60,16 +65,17 @@ def forwards_key(
         emits: how the result becomes output.
         element: name of the parameter that gets the element, or its first item; None if unclear.
         key_params: parameters that Beam binds to the element's key.
+        names: what the names of the function stand for; None: helpers are not followed.
     """
     if emits is Emits.PREDICATE:
         return KeyForwarding.FORWARDED, "a filter hands elements on as they are"
     roles = dict.fromkeys(key_params, _Is.KEY)
     if element is not None:
         roles[element] = _Is.KEY if takes is Takes.SPREAD else _Is.ELEMENT
-    prover = _Prover(node, roles)
+    prover = _Prover(node, roles, names)
     worst: _Verdict = KeyForwarding.FORWARDED, "every output carries the key it came with"
-    for value in prover.outputs(emits):
-        match prover.what(value):
+    for inside, value in prover.outputs(emits):
+        match inside.what(value):
             case _Is.ELEMENT:
                 continue
             case _Is.OTHER:
@@ -83,8 +89,16 @@ def forwards_key(
 
 
 class _Prover:
-    def __init__(self, node: FunctionNode, roles: dict[str, _Is]) -> None:
+    def __init__(
+        self,
+        node: FunctionNode,
+        roles: Mapping[str, _Is],
+        names: Names | None = None,
+        above: tuple[CodeType, ...] = (),
+    ) -> None:
         self._node = node
+        self._names = names
+        self._above = above
         self._nodes = list(own_nodes(node))
         self._roles = dict(roles)
         self._lists: dict[str, list[ast.expr] | None] = {}  # None: used in other ways too
@@ -110,7 +124,21 @@ class _Prover:
                 case _:
                     pass
 
+        taken: set[int] = set()  # patterns whose names are bound to an item of the subject
         for n in self._nodes:
+            if isinstance(n, ast.Match):
+                for case in n.cases:
+                    match case.pattern:
+                        case ast.MatchSequence(
+                            patterns=[ast.MatchAs(pattern=None, name=str(first)) as found, second]
+                        ) if not isinstance(second, ast.MatchStar):
+                            bound.setdefault(first, []).append(_item(n.subject, 0))
+                            taken.add(id(found))
+                        case _:
+                            pass
+        for n in self._nodes:
+            if id(n) in taken:
+                continue
             match n:
                 case ast.Assign(targets=targets, value=value):
                     for target in targets:
@@ -234,26 +262,58 @@ class _Prover:
             return self.what(named[0]) if named else _Is.UNCLEAR
         if name == "tuple" and isinstance(func, ast.Name) and len(args) == 1:
             return self.what(args[0])
-        return _Is.UNCLEAR
+        found = {
+            helper.what(result)
+            for helper in self._helpers(call)
+            for _, result in helper.outputs(Emits.RESULT)
+        }
+        return found.pop() if len(found) == 1 else _Is.UNCLEAR
+
+    def _helpers(self, call: ast.Call, *, generators: bool = False) -> list[_Prover]:
+        """Readers of the function that is called, which know what its parameters mean.
+
+        None if it cannot be read, or if its result is not what it returns.
+        """
+        if self._names is None:
+            return []
+        target = self._names.value(call.func)
+        spread = any(isinstance(a, ast.Starred) for a in call.args)
+        spread = spread or any(k.arg is None for k in call.keywords)
+        if not isinstance(target, FunctionType) or spread or len(self._above) >= _MOST_DEPTH:
+            return []
+        code = target.__code__
+        nodes = nodes_of(code)
+        if code in self._above or any(isinstance(n, ast.AsyncFunctionDef) for n in nodes):
+            return []
+        if not generators and any(is_generator(n) for n in nodes):
+            return []
+        owner, bound = receiver(self._names, call.func)
+        params = code.co_varnames[int(bound) : code.co_argcount]
+        roles = {p: self.what(a) for p, a in zip(params, call.args, strict=False)}
+        named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        roles |= {k.arg: self.what(k.value) for k in call.keywords if k.arg in named}
+        known = {p: r for p, r in roles.items() if r in (_Is.KEY, _Is.ELEMENT)}
+        above = (*self._above, code)
+        return [_Prover(node, known, Names(target, owner), above) for node in nodes]
 
     # What leaves ----------------------------------------------------------------------------
 
-    def outputs(self, emits: Emits) -> Iterator[ast.expr]:
-        """The expressions whose values are emitted."""
+    def outputs(self, emits: Emits) -> Iterator[tuple[_Prover, ast.expr]]:
+        """The expressions whose values are emitted, each with who knows what it means."""
         if isinstance(self._node, ast.Lambda):
             results: list[ast.expr | None] = [self._node.body]
         else:
             results = [n.value for n in self._nodes if isinstance(n, ast.Return)]
         if emits is Emits.RESULT:
             nothing = ast.Constant(value=None, lineno=getattr(self._node, "lineno", 0))
-            yield from (r if r is not None else nothing for r in results)
+            yield from ((self, r if r is not None else nothing) for r in results)
             if not results:
-                yield nothing
+                yield self, nothing
             return
         if is_generator(self._node):
             for n in self._nodes:
                 if isinstance(n, ast.Yield):
-                    yield n.value or ast.Constant(value=None, lineno=n.lineno)
+                    yield self, n.value or ast.Constant(value=None, lineno=n.lineno)
                 elif isinstance(n, ast.YieldFrom):
                     yield from self._items(n.value)
             return
@@ -261,28 +321,33 @@ class _Prover:
             if result is not None:
                 yield from self._items(result)
 
-    def _items(self, value: ast.expr) -> Iterator[ast.expr]:
+    def _items(self, value: ast.expr) -> Iterator[tuple[_Prover, ast.expr]]:
         match value:
             case ast.Constant(value=None):
                 return
             case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
                 for e in elts:
-                    yield from self._items(e.value) if isinstance(e, ast.Starred) else (e,)
+                    given = isinstance(e, ast.Starred)
+                    yield from self._items(e.value) if given else ((self, e),)  # type: ignore[attr-defined]
             case ast.ListComp(elt=elt) | ast.GeneratorExp(elt=elt) | ast.SetComp(elt=elt):
-                yield elt
+                yield self, elt
             case ast.IfExp(body=body, orelse=orelse):
                 yield from self._items(body)
                 yield from self._items(orelse)
             case ast.Name(id=name) if self._lists.get(name) is not None:
-                yield from self._lists[name] or ()
+                yield from ((self, item) for item in self._lists[name] or ())
+            case ast.Call() if helpers := self._helpers(value, generators=True):
+                for helper in helpers:
+                    yield from helper.outputs(Emits.ITEMS)
             case _:
                 # A pair is a tuple of two, so an unknown iterable must not pass for its items.
-                yield ast.Subscript(
+                unknown = ast.Subscript(
                     value=value,
                     slice=ast.Name(id="i", ctx=ast.Load()),
                     ctx=ast.Load(),
                     lineno=value.lineno,
                 )
+                yield self, unknown
 
     def _find_lists(self) -> None:
         """Local lists that are only appended to: their items are what was appended."""

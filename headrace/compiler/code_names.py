@@ -89,6 +89,20 @@ def static_attribute(base: object, name: str) -> object:
     return found
 
 
+def receiver(names: Names, func: ast.expr) -> tuple[object | None, bool]:
+    """What a method is called on, if known, and whether its first parameter is bound already."""
+    base = names.value(func.value) if isinstance(func, ast.Attribute) else MISSING
+    if not isinstance(func, ast.Attribute) or base is MISSING or isinstance(base, ModuleType):
+        return None, False
+    if isinstance(base, type):
+        return None, isinstance(inspect.getattr_static(base, func.attr, None), classmethod)
+    if func.attr in getattr(base, "__dict__", {}):
+        return None, False  # a function that is kept in the object is not bound to it
+    found = inspect.getattr_static(type(base), func.attr, None)
+    plain = isinstance(found, FunctionType)
+    return (base if plain else None), plain or isinstance(found, classmethod)
+
+
 def is_immutable(value: object) -> bool:
     """Whether nothing can be changed through this value."""
     if isinstance(value, tuple):

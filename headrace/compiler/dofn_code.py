@@ -20,7 +20,7 @@ from headrace.compiler.code_effects import Effects, effects_of
 from headrace.compiler.code_keys import forwards_key
 from headrace.compiler.code_names import Names
 from headrace.compiler.code_paths import count_outputs, is_generator, own_nodes
-from headrace.compiler.code_source import nodes_of
+from headrace.compiler.code_source import FunctionNode, nodes_of
 from headrace.compiler.code_subject import (
     Emits,
     Subject,
@@ -169,7 +169,7 @@ def _more_open(a: tuple[Selectivity, str], b: tuple[Selectivity, str]) -> tuple[
 def _forwarding(subject: Subject, *, timer: bool = False) -> tuple[KeyForwarding, str]:
     if subject.emits is Emits.PREDICATE:
         return KeyForwarding.FORWARDED, "a filter hands elements on as they are"
-    function = subject.function
+    function = _seen_through(subject.function)
     if not isinstance(function, FunctionType):
         return KeyForwarding.UNKNOWN, "its code is not Python, or was not found"
     nodes = nodes_of(function.__code__)
@@ -179,7 +179,8 @@ def _forwarding(subject: Subject, *, timer: bool = False) -> tuple[KeyForwarding
     keys = _parameters_bound_to(function, beam.DoFn.KeyParam)
     verdicts = [
         forwards_key(
-            node, takes=subject.takes, emits=subject.emits, element=element, key_params=keys
+            node, takes=subject.takes, emits=subject.emits, element=element, key_params=keys,
+            names=Names(function, subject.owner),
         )
         for node in nodes
     ]
@@ -187,6 +188,51 @@ def _forwarding(subject: Subject, *, timer: bool = False) -> tuple[KeyForwarding
         if verdict[0] is not KeyForwarding.FORWARDED:
             return verdict
     return verdicts[0]
+
+
+def _seen_through(function: object) -> object:
+    """The function that a decorator calls with just what it was called with, answer for answer."""
+    for _ in range(4):
+        if not isinstance(function, FunctionType):
+            return function
+        nodes = nodes_of(function.__code__)
+        inner = [_called_alike(node) for node in nodes]
+        if not inner or None in inner or len(set(inner)) > 1:
+            return function
+        found = Names(function, None).value_of_name(str(inner[0]))
+        if not isinstance(found, FunctionType):
+            return function
+        function = found
+    return function
+
+
+def _called_alike(node: FunctionNode) -> str | None:
+    """The name in `def f(*args, **kwargs): ... return name(*args, **kwargs)`, on every way out."""
+    a = node.args
+    if isinstance(node, ast.Lambda) or a.vararg is None or a.posonlyargs or a.args or a.kwonlyargs:
+        return None
+    own = list(own_nodes(node))
+    given = [n.value for n in own if isinstance(n, ast.Return | ast.YieldFrom)]
+    if any(isinstance(n, ast.Yield) for n in own) or not given:
+        return None
+    if not is_generator(node) and not isinstance(node.body[-1], ast.Return):
+        return None  # it may end without an answer
+    if any(isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+           and n.id in (a.vararg.arg, a.kwarg.arg if a.kwarg else "") for n in own):
+        return None
+    names = set()
+    for value in given:
+        match value:
+            case ast.Call(
+                func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=args))], keywords=named
+            ) if args == a.vararg.arg and all(
+                k.arg is None and isinstance(k.value, ast.Name) and a.kwarg is not None
+                and k.value.id == a.kwarg.arg for k in named
+            ):
+                names.add(name)
+            case _:
+                return None
+    return names.pop() if len(names) == 1 else None
 
 
 def _element_parameter(function: FunctionType, subject: Subject) -> str | None:

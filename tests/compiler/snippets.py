@@ -18,6 +18,7 @@ import random
 import time
 import uuid
 from collections import Counter, defaultdict
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import VarIntCoder
@@ -878,16 +879,16 @@ plain_partial = functools.partial(pair_with, 7)
 # Outputs that others make ------------------------------------------------------------------------
 
 
-def one_of(x):
+def one_of(x: Any) -> Any:
     return [x]
 
 
-def maybe_of(x):
+def maybe_of(x: Any) -> Any:
     if x:
         yield x
 
 
-def doubled(x):
+def doubled(x: Any) -> Any:
     yield x
     yield x
 
@@ -960,3 +961,92 @@ class ReturnsGrowingList(beam.DoFn):
 class TakesHelperAsArgument(beam.DoFn):
     def process(self, element, one_of=maybe_of):
         return one_of(element)
+
+
+# Keys that others hand on ------------------------------------------------------------------------
+
+
+def same_key(kv: Any, extra: Any) -> Any:
+    return kv[0], extra
+
+
+def with_key(key: Any, value: Any) -> Any:
+    pair = key, value
+    return pair
+
+
+def other_key(kv: Any) -> Any:
+    return kv[1], kv[0]
+
+
+def spread_values(kv: Any) -> Any:
+    for value in kv[1]:
+        yield kv[0], value
+
+
+def matched(kv):
+    match kv:
+        case (key, value):
+            return key, value + 1
+
+
+def matched_wrongly(kv):
+    match kv:
+        case (_, key):
+            return key, 1
+    return kv
+
+
+@logged
+def keeps_logged(kv):
+    return kv[0], 1
+
+
+@logged
+def changes_logged(kv):
+    return kv[1], 1
+
+
+def sometimes(fn):
+    @functools.wraps(fn)
+    def wrapper(*args):
+        if args:
+            return fn(*args)
+
+    return wrapper
+
+
+@sometimes
+def keeps_sometimes(kv):
+    return kv
+
+
+class KeyThroughMethod(beam.DoFn):
+    def process(self, element):
+        key, values = element
+        yield self._pair(key, len(values))
+
+    def _pair(self, key, value):
+        return with_key(key, value=value)
+
+
+class KeyThroughStaticMethod(beam.DoFn):
+    def process(self, element):
+        yield self.pair(element[0], 1)
+
+    @staticmethod
+    def pair(key, value):
+        return key, value
+
+
+class KeyThroughGenerator(beam.DoFn):
+    def process(self, element):
+        yield from spread_values(element)
+
+
+class KeyLostInMethod(beam.DoFn):
+    def process(self, element):
+        yield self._pair(element[0], element[1])
+
+    def _pair(self, value, key):
+        return key, value

@@ -229,6 +229,17 @@ FORWARDED = [
     beam.FlatMap(lambda kv: [kv] if kv[1] else []),
     beam.Filter(lambda kv: kv[1]),
     beam.Filter(str.isalpha),
+    s.KeyThroughMethod,
+    s.KeyThroughStaticMethod,
+    s.KeyThroughGenerator,
+    beam.Map(lambda kv: s.same_key(kv, 1)),
+    beam.Map(lambda kv: s.with_key(kv[0], 1)),
+    beam.Map(lambda kv: s.same_key(extra=1, kv=kv)),
+    beam.FlatMap(lambda kv: s.spread_values(kv)),
+    beam.FlatMap(lambda kv: [s.same_key(kv, v) for v in kv[1]]),
+    beam.Map(s.matched),
+    beam.Map(s.keeps_logged),
+    beam.Map(lambda kv: (key := kv[0], key)),
 ]
 
 
@@ -260,6 +271,14 @@ NOT_FORWARDED = [
     # A FlatMap that returns the pair emits the key and the value as two elements.
     (beam.FlatMap(lambda kv: kv), KeyForwarding.UNKNOWN),
     (beam.Map(sorted), KeyForwarding.UNKNOWN),
+    (s.KeyLostInMethod, KeyForwarding.CHANGED),
+    (beam.Map(lambda kv: s.other_key(kv)), KeyForwarding.CHANGED),
+    (beam.Map(lambda kv: s.with_key(kv[1], kv[0])), KeyForwarding.UNKNOWN),
+    (beam.Map(lambda kv: s.same_key(*kv)), KeyForwarding.UNKNOWN),
+    (beam.Map(lambda kv: s.spread_values(kv)), KeyForwarding.UNKNOWN),
+    (beam.Map(s.matched_wrongly), KeyForwarding.CHANGED),
+    (beam.Map(s.changes_logged), KeyForwarding.CHANGED),
+    (beam.Map(s.keeps_sometimes), KeyForwarding.UNKNOWN),
 ]
 
 

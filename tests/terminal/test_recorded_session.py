@@ -1,7 +1,7 @@
 """What a user sees, recorded in a pseudo-terminal: a stream, Ctrl-C, an exception, the demo.
 
 Each is a process with a Spark of its own, so there are few; HEADRACE_SLOW=1 records each of them in
-both widths.
+both widths, and the demo.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def test_an_exception_of_a_stream_is_told_once_in_forty_lines(tmp_path: Path, co
 
 @pytest.mark.spark
 @pytest.mark.timeout(300, func_only=True)
-@pytest.mark.parametrize("columns", widths(80))
+@pytest.mark.skipif(not SLOW, reason="tests/docs/test_demo.py runs it without a terminal")
+@pytest.mark.parametrize("columns", [80, 140])
 def test_the_demo_leaves_its_own_words_alone(tmp_path: Path, columns: int) -> None:
     found = record(
         [sys.executable, str(ROOT / "examples" / "demo.py"), "--events=3000", "--seconds=3"],
