@@ -23,8 +23,10 @@ from headrace.state import memory_copies
 from headrace.state.crash_points import observed
 from headrace.state.files import Files
 
-#: Between the first seeds of two processes: more than one of them ever needs.
-SEEDS_APART = 100_000_000
+#: Faults that a process does at once when there are several: after each part it is said how far.
+PART = 2_000
+#: Between the first seeds of two parts: more than one of them ever needs.
+SEEDS_APART = 100_000
 #: Drivers in all, at most: those with faults, and enough that are left alone to finish.
 MOST_DRIVERS = DRIVERS + 6
 
@@ -163,15 +165,18 @@ def simulate(
 def simulate_in(
     processes: int, faults: int, seed: int, told: Callable[[Tally], None] = lambda _: None
 ) -> Tally:
-    """Let several processes simulate, each with seeds of its own; see `simulate`."""
+    """Let several processes simulate, part by part, each with seeds of its own; see `simulate`."""
     if processes == 1:
         return simulate(faults, seed, told)
-    share = -(-faults // processes)
+    parts = [min(PART, faults - begun) for begun in range(0, faults, PART)]
     whole = Tally()
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=fresh) as pool:
-        seeds = [seed + number * SEEDS_APART for number in range(processes)]
-        for done in as_completed(pool.submit(simulate, share, one) for one in seeds):
+        work = [
+            pool.submit(simulate, part, seed + number * SEEDS_APART)
+            for number, part in enumerate(parts)
+        ]
+        for done in as_completed(work):
             whole.merge(done.result())
             told(whole)
     return whole
