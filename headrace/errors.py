@@ -20,6 +20,10 @@ class UnsupportedTransformError(HeadraceError, NotImplementedError):
     """The pipeline holds something that headrace cannot run; raised before Spark starts."""
 
 
+class FalseTraitError(HeadraceError):
+    """What was declared of a step, or read from its code, is not what it does."""
+
+
 class SessionError(HeadraceError):
     """The Spark session or its executors do not fit the pipeline."""
 

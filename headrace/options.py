@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
@@ -130,6 +131,13 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             help="Streaming: how often an epoch is run again after an exception of your code or of "
             "a sink, with growing pauses; it starts from the state before it, so nothing is "
             "doubled. Default: 0, an exception ends the run. Lost workers are retried anyway.",
+        )
+        parser.add_argument(
+            "--verify_traits", action="store_true", default="HEADRACE_VERIFY_TRAITS" in os.environ,
+            help="Check, call by call, what headrace takes your functions for: number of outputs, "
+            "keys handed on, nothing remembered, the same answer again. Slow; for tests. A claim "
+            "that is false, declared or read from the code, ends the run. Default: off, unless "
+            "HEADRACE_VERIFY_TRAITS is set.",
         )
         parser.add_argument(
             "--progress", choices=["auto", "rich", "plain", "off"], default="auto",

@@ -145,7 +145,7 @@ class HeadraceRunner(PipelineRunner, ABC):  # type: ignore[misc]
         streaming = options.view_as(StandardOptions).streaming or is_unbounded(proto)
         plan = compile_pipeline(
             proto, shards=shards, name=_name(options), drain=self._drain,
-            streaming=streaming, slicing=not known.no_slicing,
+            streaming=streaming, slicing=not known.no_slicing, verify_traits=known.verify_traits,
         )
         if streaming:
             frames.check_epochs()

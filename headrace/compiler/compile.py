@@ -14,6 +14,7 @@ from typing import Any
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from headrace.compiler.analyse import analyse
+from headrace.compiler.checked_dofn import checked
 from headrace.compiler.cut_regions import cut_regions
 from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.facts import facts_of
@@ -38,10 +39,13 @@ def compile_pipeline(
     drain: bool = False,
     streaming: bool = False,
     slicing: bool = True,
+    verify_traits: bool = False,
 ) -> Plan:
     """Compile a portable pipeline for a number of shards."""
     with deep_recursion():
-        return _compile(pipeline_proto, shards, name, drain, streaming, slicing)
+        return _compile(
+            pipeline_proto, shards, name, drain, streaming, slicing, verify_traits
+        )
 
 
 def is_unbounded(pipeline_proto: Any) -> bool:
@@ -89,10 +93,14 @@ def _coder_urns(coder_id: str, components: Any) -> Any:
 
 
 def _compile(
-    pipeline_proto: Any, shards: int, name: str, drain: bool, streaming: bool, slicing: bool
+    pipeline_proto: Any, shards: int, name: str, drain: bool, streaming: bool, slicing: bool,
+    verify_traits: bool,
 ) -> Plan:
     check_pipeline(pipeline_proto, streaming=streaming)
     graph = analyse(ingest(pipeline_proto))
+    if verify_traits:
+        known = {node.transform_id: graph.operator(node.operator_id) for node in graph.graph.nodes}
+        pipeline_proto = checked(pipeline_proto, known)
     at_home = elidable_groupings(graph)
     context, stages = fuse(
         pipeline_proto, at_home=at_home, drain=drain, streaming=streaming

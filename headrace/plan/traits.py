@@ -109,7 +109,7 @@ def traits(
 ) -> Callable[[_T], _T]:
     """Declare traits of a DoFn class or of a function given to Map, FlatMap or Filter.
 
-    A declaration wins over analysis, so it must be true: headrace does not check it.
+    A declaration wins over analysis, so it must be true; `--verify_traits` checks it in a test run.
 
     >>> @traits(selectivity="at_most_one", forwards_key=True)
     ... def parse(line):

@@ -1,0 +1,268 @@
+"""DoFns that check, call by call, what the plan takes them for: `--verify_traits`.
+
+Takes a DoFn and what is claimed of it, gives one that does the same and raises `FalseTraitError` on
+the first call that shows a claim to be false. It looks at the number of outputs and at their keys,
+at the DoFn's own fields, and runs deterministic code a second time. Slow, and there to find false
+declarations and false readings. What code writes elsewhere than into its DoFn is not seen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import inspect
+import logging
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MethodType
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.internal import pickler
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
+from apache_beam.runners.worker import statesampler
+from apache_beam.transforms import core
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.windowed_value import WindowedValue
+
+from headrace.compiler import urns
+from headrace.errors import FalseTraitError
+from headrace.plan.operators import Operator, Role
+from headrace.plan.traits import Determinism, KeyForwarding, Selectivity, State
+
+#: What Beam gives a call that may not be given twice.
+_ONCE = (core._StateDoFnParam, core._TimerDoFnParam, core._BundleFinalizerParam)  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """What the plan builds on; each with the reason that `explain` gives."""
+
+    step: str
+    most: int | None  # outputs of one call; None: any number
+    least: int
+    selectivity_reason: str
+    keeps_key: str  # why; empty: not claimed
+    keeps_nothing: str
+    deterministic: str
+
+
+def checked(pipeline: beam_pb.Pipeline, operators: Mapping[str, Operator]) -> beam_pb.Pipeline:
+    """Give the pipeline with DoFns that check what is claimed of them.
+
+    Args:
+        pipeline: is left as it is.
+        operators: what is known of transforms, by their ids.
+    """
+    made = beam_pb.Pipeline()
+    made.CopyFrom(pipeline)
+    for transform_id, operator in operators.items():
+        transform = made.components.transforms[transform_id]
+        claims = claims_of(operator)
+        if transform.spec.urn != urns.PAR_DO or claims is None:
+            continue
+        payload = urns.par_do_payload(transform)
+        if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
+            continue
+        fn, *more = pickler.loads(payload.do_fn.payload)
+        if hasattr(fn, "__dict__") and not getattr(fn, "_process_batch_defined", False):
+            payload.do_fn.payload = pickler.dumps((_Armed(fn, claims), *more))
+            transform.spec.payload = payload.SerializeToString()
+    return made
+
+
+def claims_of(operator: Operator) -> Claims | None:
+    """Give what is claimed of an operator; None: nothing that a call could show."""
+    traits = operator.traits
+    one = traits.selectivity is Selectivity.EXACTLY_ONE
+    few = one or traits.selectivity is Selectivity.AT_MOST_ONE
+    keeps_key = traits.forwarding is KeyForwarding.FORWARDED
+    keeps_nothing = traits.state is not State.UNKNOWN
+    again = traits.determinism is Determinism.DETERMINISTIC and traits.state is State.NONE
+    if operator.role is Role.SPLITTABLE or not (few or keeps_key or keeps_nothing or again):
+        return None
+    return Claims(
+        step=operator.operator_id,
+        most=1 if few else None,
+        least=int(one),
+        selectivity_reason=traits.selectivity_reason,
+        keeps_key=traits.forwarding_reason if keeps_key else "",
+        keeps_nothing=traits.state_reason if keeps_nothing else "",
+        deterministic=traits.determinism_reason if again else "",
+    )
+
+
+class _Armed:
+    """Pickles as the DoFn that checks."""
+
+    def __init__(self, fn: Any, claims: Claims) -> None:
+        self._fn = fn
+        self._claims = claims
+
+    def __reduce__(self) -> Any:
+        return armed, (self._fn, self._claims)
+
+
+def armed(fn: Any, claims: Claims) -> Any:
+    """Let a DoFn check its claims from now on."""
+    original = fn.process
+    parameters = list(inspect.signature(original).parameters.values())
+    marked = [n for n, p in enumerate(parameters) if p.default is beam.DoFn.ElementParam]
+    position = marked[0] if marked else 0
+    once = any(
+        isinstance(p.default, _ONCE) or any(p.default is kind for kind in _ONCE) for p in parameters
+    )
+
+    @functools.wraps(original)
+    def process(*args: Any, **kwargs: Any) -> Any:
+        element = args[position] if len(args) > position else None
+        again = None if once or not claims.deterministic else _copied(args, kwargs)
+        before = _fields(fn) if claims.keeps_nothing else {}
+        result = original(*args, **kwargs)
+        if result is None or isinstance(result, str | bytes | Mapping):
+            outputs: list[Any] = []  # Beam says what is wrong with the others
+        else:
+            outputs = result = list(result)
+        _check_number(claims, element, outputs)
+        _check_keys(claims, element, outputs)
+        _check_fields(claims, before, fn)
+        if again is not None:
+            call = functools.partial(original, *again[0], **again[1])
+            _check_again(claims, element, outputs, call)
+        return result
+
+    if isinstance(fn, core.CallableWrapperDoFn):
+        fn._fn = fn.process = process  # noqa: SLF001 (Beam asks it for the signature)
+        return fn
+
+    @functools.wraps(getattr(original, "__func__", original))
+    def method(_self: Any, *args: Any, **kwargs: Any) -> Any:
+        return process(*args, **kwargs)
+
+    fn.process = MethodType(method, fn)  # Beam looks for state in methods alone
+    return fn
+
+
+def _check_number(claims: Claims, element: Any, outputs: list[Any]) -> None:
+    number = len(outputs)
+    if number < claims.least or (claims.most is not None and number > claims.most):
+        wanted = "exactly one output" if claims.least else "at most one output"
+        _raise(claims, f"to give {wanted}", claims.selectivity_reason, f"gave {number}", element)
+
+
+def _check_keys(claims: Claims, element: Any, outputs: list[Any]) -> None:
+    if not claims.keeps_key:
+        return
+    for output in outputs:
+        value = _plain(output)
+        if not _is_pair(element):
+            return  # it is claimed of pairs
+        if not _is_pair(value):
+            what = f"gave one of type {type(value).__name__}, which is no pair,"
+            _raise(claims, "to hand keys on", claims.keeps_key, what, element)
+        if not _same(element[0], value[0]):
+            what = "gave a pair with another key"
+            _raise(claims, "to hand keys on", claims.keeps_key, what, element)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2
+
+
+def _check_fields(claims: Claims, before: Mapping[str, object], fn: Any) -> None:
+    if not claims.keeps_nothing or type(fn).__module__.startswith("headrace."):
+        return  # ours count to spread elements, which no answer depends on
+    after = _fields(fn)
+    changed = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
+    if changed:
+        what = f"changed its {', '.join(changed)}"
+        _raise(claims, "to keep nothing", claims.keeps_nothing, what, None)
+
+
+def _check_again(
+    claims: Claims, element: Any, outputs: list[Any], call: Callable[[], Any]
+) -> None:
+    with _unheard():
+        second = [*(call() or ())]
+    alike = len(second) == len(outputs) and all(
+        _same(_plain(a), _plain(b)) for a, b in zip(outputs, second, strict=True)
+    )
+    if not alike:
+        what = "gave other outputs when it was called again"
+        _raise(claims, "to be deterministic", claims.deterministic, what, element)
+
+
+def _raise(claims: Claims, taken: str, reason: str, did: str, element: Any) -> None:
+    of = "" if element is None else f" for an element of type {type(element).__name__}"
+    msg = (
+        f"{claims.step}: is taken {taken} ({reason}), and {did}{of}. If that was declared, correct "
+        "the declaration in @headrace.traits; else headrace has read the code wrongly: declare "
+        "what is true, and report it"
+    )
+    raise FalseTraitError(msg)
+
+
+def _plain(output: Any) -> Any:
+    """What an output carries."""
+    while True:
+        match output:
+            case beam.pvalue.TaggedOutput() | TimestampedValue() | WindowedValue():
+                output = output.value
+            case _:
+                return output
+
+
+def _fields(fn: Any) -> dict[str, object]:
+    """What a DoFn remembers, in a form that can be compared; what cannot be pickled is left out."""
+    found: dict[str, object] = {}
+    for name, value in vars(fn).items():
+        kind = inspect.getattr_static(type(fn), name, None)
+        if name in ("process", "_fn") or isinstance(kind, functools.cached_property):
+            continue
+        with contextlib.suppress(Exception):
+            found[name] = pickle.dumps(value)
+    return found
+
+
+def _copied(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+    try:
+        return copy.deepcopy((args, kwargs))
+    except Exception:  # noqa: BLE001 (whatever a user's class does; then there is no second run)
+        return None
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values are alike; what cannot be compared is taken for it."""
+    if type(a) is not type(b):
+        return False
+    try:
+        if pickle.dumps(a) == pickle.dumps(b):
+            return True
+    except Exception:  # noqa: BLE001 (whatever a user's class does)
+        return True
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if getattr(type(a), "__eq__", None) is object.__eq__:  # two that are alike are not equal
+        return all(_same(getattr(a, n, None), v) for n, v in getattr(b, "__dict__", {}).items())
+    try:
+        return bool(a == b)
+    except Exception:  # noqa: BLE001 (arrays have no one answer)
+        return True
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Let nobody hear of a second run: not the metrics, not the log, not the terminal."""
+    tracker, level = statesampler.get_current_tracker(), logging.root.manager.disable
+    statesampler.set_current_tracker(None)
+    logging.disable(logging.CRITICAL)
+    try:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            yield
+    finally:
+        logging.disable(level)
+        statesampler.set_current_tracker(tracker)
