@@ -15,7 +15,7 @@ import inspect
 import logging
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any
@@ -110,6 +110,7 @@ class _Armed:
 def armed(fn: Any, claims: Claims) -> Any:
     """Let a DoFn check its claims from now on."""
     original = fn.process
+    is_callable = isinstance(fn, core.CallableWrapperDoFn)
     parameters = list(inspect.signature(original).parameters.values())
     marked = [n for n, p in enumerate(parameters) if p.default is beam.DoFn.ElementParam]
     position = marked[0] if marked else 0
@@ -117,56 +118,91 @@ def armed(fn: Any, claims: Claims) -> Any:
         isinstance(p.default, _ONCE) or any(p.default is kind for kind in _ONCE) for p in parameters
     )
 
-    @functools.wraps(original)
-    def process(*args: Any, **kwargs: Any) -> Any:
-        element = args[position] if len(args) > position else None
-        again = None if once or not claims.deterministic else _copied(args, kwargs)
-        before = _fields(fn) if claims.keeps_nothing else {}
+    def begun(args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        copied = None if once or not claims.deterministic else _copied(args, kwargs)
+        again = None if copied is None else functools.partial(original, *copied[0], **copied[1])
+        return _Call(claims, fn, args[position] if len(args) > position else None, again)
+
+    def whole(*args: Any, **kwargs: Any) -> Any:
+        call = begun(args, kwargs)
         result = original(*args, **kwargs)
-        if result is None or isinstance(result, str | bytes | Mapping):
-            outputs: list[Any] = []  # Beam says what is wrong with the others
-        else:
-            outputs = result = list(result)
-        _check_number(claims, element, outputs)
-        _check_keys(claims, element, outputs)
-        _check_fields(claims, before, fn)
-        if again is not None:
-            call = functools.partial(original, *again[0], **again[1])
-            _check_again(claims, element, outputs, call)
+        if hasattr(result, "__next__"):
+            return call.passed(result)
+        if not is_callable and isinstance(result, str | bytes | Mapping):
+            return result  # Beam says what is wrong with it
+        for _ in call.passed([] if result is None else result):
+            pass
         return result
 
-    if isinstance(fn, core.CallableWrapperDoFn):
+    def stream(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        call = begun(args, kwargs)
+        yield from call.passed(original(*args, **kwargs))
+
+    # What is yielded may change afterwards: it must go on before the next is asked for.
+    process = functools.wraps(original)(stream if inspect.isgeneratorfunction(original) else whole)
+    if is_callable:
         fn._fn = fn.process = process  # noqa: SLF001 (Beam asks it for the signature)
-        return fn
-
-    @functools.wraps(getattr(original, "__func__", original))
-    def method(_self: Any, *args: Any, **kwargs: Any) -> Any:
-        return process(*args, **kwargs)
-
-    fn.process = MethodType(method, fn)  # Beam looks for state in methods alone
+    else:
+        fn.process = MethodType(_method(process, original), fn)
     return fn
 
 
-def _check_number(claims: Claims, element: Any, outputs: list[Any]) -> None:
-    number = len(outputs)
+def _method(process: Callable[..., Any], original: Any) -> Callable[..., Any]:
+    """Give a function as a method: Beam looks for state in methods alone."""
+
+    def whole(_self: Any, *args: Any, **kwargs: Any) -> Any:
+        return process(*args, **kwargs)
+
+    def stream(_self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        yield from process(*args, **kwargs)
+
+    made = stream if inspect.isgeneratorfunction(process) else whole
+    return functools.wraps(getattr(original, "__func__", original))(made)
+
+
+class _Call:
+    """One call of a DoFn, and what it has put out so far."""
+
+    def __init__(
+        self, claims: Claims, fn: Any, element: Any, again: Callable[[], Any] | None
+    ) -> None:
+        self._claims = claims
+        self._fn = fn
+        self._element = element
+        self._again = again
+        self._before = _fields(fn) if claims.keeps_nothing else {}
+        self._number = 0
+        self._made: list[bytes | None] = []  # as they were put out; None: cannot be pickled
+
+    def passed(self, outputs: Iterable[Any]) -> Iterator[Any]:
+        """Give outputs on, and look at each, and at the end at all."""
+        for output in outputs:
+            self._number += 1
+            _check_key(self._claims, self._element, _plain(output))
+            if self._again is not None:
+                self._made.append(_pickled(_plain(output)))
+            yield output
+        _check_number(self._claims, self._element, self._number)
+        _check_fields(self._claims, self._before, self._fn)
+        if self._again is not None:
+            _check_again(self._claims, self._element, self._made, self._again)
+
+
+def _check_number(claims: Claims, element: Any, number: int) -> None:
     if number < claims.least or (claims.most is not None and number > claims.most):
         wanted = "exactly one output" if claims.least else "at most one output"
         _raise(claims, f"to give {wanted}", claims.selectivity_reason, f"gave {number}", element)
 
 
-def _check_keys(claims: Claims, element: Any, outputs: list[Any]) -> None:
-    if not claims.keeps_key:
-        return
-    for output in outputs:
-        value = _plain(output)
-        if not _is_pair(element):
-            return  # it is claimed of pairs
-        if not _is_pair(value):
-            what = f"gave one of type {type(value).__name__}, which is no pair,"
-            _raise(claims, "to hand keys on", claims.keeps_key, what, element)
-        if not _same(element[0], value[0]):
-            what = "gave a pair with another key"
-            _raise(claims, "to hand keys on", claims.keeps_key, what, element)
+def _check_key(claims: Claims, element: Any, value: Any) -> None:
+    if not claims.keeps_key or not _is_pair(element):
+        return  # it is claimed of pairs
+    if not _is_pair(value):
+        what = f"gave one of type {type(value).__name__}, which is no pair,"
+        _raise(claims, "to hand keys on", claims.keeps_key, what, element)
+    if not _same(element[0], value[0]):
+        what = "gave a pair with another key"
+        _raise(claims, "to hand keys on", claims.keeps_key, what, element)
 
 
 def _is_pair(value: Any) -> bool:
@@ -184,16 +220,30 @@ def _check_fields(claims: Claims, before: Mapping[str, object], fn: Any) -> None
 
 
 def _check_again(
-    claims: Claims, element: Any, outputs: list[Any], call: Callable[[], Any]
+    claims: Claims, element: Any, made: list[bytes | None], call: Callable[[], Any]
 ) -> None:
     with _unheard():
-        second = [*(call() or ())]
-    alike = len(second) == len(outputs) and all(
-        _same(_plain(a), _plain(b)) for a, b in zip(outputs, second, strict=True)
-    )
-    if not alike:
-        what = "gave other outputs when it was called again"
-        _raise(claims, "to be deterministic", claims.deterministic, what, element)
+        second = [_pickled(_plain(output)) for output in call() or ()]
+    if len(made) == len(second) and all(map(_alike, made, second)):
+        return
+    what = "gave other outputs when it was called again"
+    _raise(claims, "to be deterministic", claims.deterministic, what, element)
+
+
+def _pickled(value: Any) -> bytes | None:
+    try:
+        return pickle.dumps(value)
+    except Exception:  # noqa: BLE001 (whatever a user's class does)
+        return None
+
+
+def _alike(a: bytes | None, b: bytes | None) -> bool:
+    if a is None or b is None or a == b:
+        return True
+    try:
+        return _same(pickle.loads(a), pickle.loads(b))  # made in this process, a moment ago
+    except Exception:  # noqa: BLE001 (whatever a user's class does)
+        return True
 
 
 def _raise(claims: Claims, taken: str, reason: str, did: str, element: Any) -> None:
