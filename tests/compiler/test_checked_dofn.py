@@ -108,7 +108,8 @@ def test_a_false_declaration_is_found(case: str) -> None:
         run(step)
 
 
-def test_without_the_option_a_declaration_is_believed() -> None:
+def test_without_the_option_a_declaration_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADRACE_VERIFY_TRAITS", raising=False)
     with beam.Pipeline(runner=LocalRunner()) as p:
         made = p | beam.Create([("a", 1)]) | beam.FlatMap(two)
         assert_that(made, equal_to([("a", 1)] * 2))
