@@ -21,7 +21,7 @@ TEST_PROCESSES := 3
 # What `make coverage` runs.
 TESTS := tests
 
-.PHONY: help setup demo test check lint types table coverage examples docs bench bench-streaming bench-workloads soak chaos \
+.PHONY: help setup demo test test-slow check lint types table coverage examples docs bench bench-streaming bench-workloads soak chaos \
 	simulate chaos-night verify beam-suites lock clean
 
 help: ## list the targets
@@ -46,6 +46,9 @@ demo: setup ## run the demo on a local Spark
 test: setup ## run all tests
 	@scripts/ensure_redis.sh || echo "The tests that need a Redis server are left out." >&2
 	$(BIN)/python -m pytest tests -n $(TEST_PROCESSES) --dist loadfile
+
+test-slow: setup ## all tests, in both places, with every master, width and peer; about two hours
+	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests -n $(TEST_PROCESSES) --dist loadfile
 
 check: lint types table examples ## lint, types, the import table, the examples in the docs
 

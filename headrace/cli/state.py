@@ -241,7 +241,7 @@ def _row_line(partition: str, name: bytes, value: bytes, description: Descriptio
     if name[:1] in _LETTERS:
         if kind_of(name) in TIMED:
             words.append(iso(time_of(name)))
-        words.append(f"place {key_group_of(name)}")
+        words.append(f"key group {key_group_of(name)}")
         from headrace.engine.decoding import described  # brings Beam in: not for `--help`
 
         known = [s for s in description.stages if s.number == stage] if description else []

@@ -98,7 +98,7 @@ def test_ls_counts_living_rows_by_stage_and_kind(
 ) -> None:
     lines = said(capsys, "ls", place, "--kinds")
     table = [line.split() for line in lines[lines.index("", 4) + 1 :]]
-    # Names: 3 bytes, for kinds with a time 8, place 4, then 1 + length for a part.
+    # Names: 3 bytes, for kinds with a time 8, key group 4, then 1 + length for a part.
     assert table == [
         ["stage", "kind", "rows", "bytes", "step"],
         ["1", "CELL", "2", str((7 + 4 + 50) + (7 + 6 + 1)), "Sum/Merge"],
@@ -111,10 +111,10 @@ def test_show_prints_living_rows_with_what_their_names_say(
     place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said(capsys, "show", place, "--partition", "1-0") == [
-        f"1-0  CELL  stage 1 (Sum/Merge)  place 7  name 11 B  value 50 B  {b'n' * 40!r}...",
-        "1-0  TIMER_EVENT  stage 1 (Sum/Merge)  2030-01-01T12:00:00Z  place 7  "
+        f"1-0  CELL  stage 1 (Sum/Merge)  key group 7  name 11 B  value 50 B  {b'n' * 40!r}...",
+        "1-0  TIMER_EVENT  stage 1 (Sum/Merge)  2030-01-01T12:00:00Z  key group 7  "
         "name 15 B  value 0 B  b''",
-        f"1-0  EXPIRY  stage 2  end of time ({GLOBAL_END} us)  place 7  "
+        f"1-0  EXPIRY  stage 2  end of time ({GLOBAL_END} us)  key group 7  "
         "name 15 B  value 1 B  b'e'",
     ]
 

@@ -10,6 +10,7 @@ import ast
 import contextlib
 import random
 import textwrap
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -143,7 +144,8 @@ def test_the_same_of_functions_that_return_what_they_put_out(data: Any, seed: in
     with_returns = blocks(depth=2, loop=False).map(
         lambda body: "\n".join(
             line if "yield" not in line else
-            " " * (len(line) - len(line.lstrip())) + RETURNS[hash(line) % len(RETURNS)]
+            " " * (len(line) - len(line.lstrip()))
+            + RETURNS[zlib.crc32(line.encode()) % len(RETURNS)]
             for line in body.splitlines()
         ).replace("return\n", "return None\n")
     )
