@@ -94,6 +94,13 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "that windows share. Slower; there to compare with. Default: slices.",
         )
         parser.add_argument(
+            "--ordered", action="store_true", default=False,
+            help="Give every sink the rows, and in the order, that a run on one shard would give, "
+            "whatever the number of shards. What is not proven to be safe in parallel runs on one "
+            "shard; explain says what and why. Default: Beam's model, which promises no order; "
+            "WriteToSpark(..., ordered=True) asks for one sink.",
+        )
+        parser.add_argument(
             "--checkpoint", default="",
             help="Streaming: the folder (a path or a URI: s3://, gs://, abfss://, hdfs://, ...) "
             "where state is kept. "

@@ -146,6 +146,7 @@ class HeadraceRunner(PipelineRunner, ABC):  # type: ignore[misc]
         plan = compile_pipeline(
             proto, shards=shards, name=_name(options), drain=self._drain,
             streaming=streaming, slicing=not known.no_slicing, verify_traits=known.verify_traits,
+            ordered=known.ordered or frames.ordered_sinks(),
         )
         if streaming:
             frames.check_epochs()

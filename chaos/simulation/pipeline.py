@@ -167,9 +167,11 @@ class CountedRows:
         reports, self._rows = self._work()
         return [to_row(report) for report in reports]
 
-    def output(self, channel: int, columns: Any, schema: bytes) -> LocalFrame:
+    def output(
+        self, channel: int, columns: Any, schema: bytes, order_bytes: int = 0
+    ) -> LocalFrame:
         """Give the rows; both sinks get the same."""
-        del channel, schema
+        del channel, schema, order_bytes
         return LocalFrame(self._session, table_of(self._rows, columns), columns)
 
     def forget(self) -> None:

@@ -1,13 +1,14 @@
 """The compiler's front door: Beam proto in, sealed plan out. Never starts Spark.
 
-check -> ingest -> analyse -> cut regions, elide -> fuse -> schedule -> slice windows -> seal.
+check -> ingest -> analyse -> cut regions, elide -> fuse -> schedule -> slice windows
+-> number elements (of an ordered run) -> seal.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +21,8 @@ from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.facts import facts_of
 from headrace.compiler.fuse import fuse
 from headrace.compiler.ingest import ingest
+from headrace.compiler.number_elements import number_elements
+from headrace.compiler.one_channel import one_channel
 from headrace.compiler.passes.place_scripts import scripts_of
 from headrace.compiler.schedule import Schedule, schedule
 from headrace.compiler.slice_windows import slice_windows
@@ -40,11 +43,23 @@ def compile_pipeline(
     streaming: bool = False,
     slicing: bool = True,
     verify_traits: bool = False,
+    ordered: bool | Collection[str] = False,
 ) -> Plan:
-    """Compile a portable pipeline for a number of shards."""
+    """Compile a portable pipeline.
+
+    Args:
+        pipeline_proto: what is compiled.
+        shards: how many there are.
+        name: what the plan is called.
+        drain: splittable DoFns leave out what they have not begun.
+        streaming: many epochs, with state between them.
+        slicing: sliding windows share slices.
+        verify_traits: check while running what is claimed of functions.
+        ordered: every sink gets its rows as one shard would give them; or the sinks of these names.
+    """
     with deep_recursion():
         return _compile(
-            pipeline_proto, shards, name, drain, streaming, slicing, verify_traits
+            pipeline_proto, shards, name, drain, streaming, slicing, verify_traits, ordered
         )
 
 
@@ -94,7 +109,7 @@ def _coder_urns(coder_id: str, components: Any) -> Any:
 
 def _compile(
     pipeline_proto: Any, shards: int, name: str, drain: bool, streaming: bool, slicing: bool,
-    verify_traits: bool,
+    verify_traits: bool, ordered: bool | Collection[str],
 ) -> Plan:
     check_pipeline(pipeline_proto, streaming=streaming)
     graph = analyse(ingest(pipeline_proto))
@@ -102,12 +117,19 @@ def _compile(
         known = {node.transform_id: graph.operator(node.operator_id) for node in graph.graph.nodes}
         pipeline_proto = checked(pipeline_proto, known)
     at_home = elidable_groupings(graph)
+    together = one_channel(graph) if ordered else None
     context, stages = fuse(
-        pipeline_proto, at_home=at_home, drain=drain, streaming=streaming
+        pipeline_proto, at_home=at_home, drain=drain, streaming=streaming,
+        roots=None if together is None else together.roots,
     )
-    laid_out = schedule(stages, context, at_home=at_home)
+    laid_out = schedule(stages, context, at_home=at_home, one_channel=together)
     if slicing:
         laid_out = slice_windows(laid_out, context.components)
+    if together is not None:
+        laid_out = number_elements(
+            laid_out, context.components, {o.operator_id: o for o in graph.operators},
+            together.merged, lambda sink: isinstance(ordered, bool) or sink in ordered,
+        )
     components = beam_fn_api_pb2.ProcessBundleDescriptor(
         pcollections=dict(context.components.pcollections.items()),
         coders=dict(context.components.coders.items()),
@@ -126,4 +148,5 @@ def _compile(
         streaming=streaming,
         scripts=scripts_of(pipeline_proto),
         facts=facts_of(laid_out, context.components) if streaming else StateFacts(),
+        ordered=bool(ordered),
     )

@@ -8,7 +8,7 @@ need not pass through supersteps that do not want them. Makes no channels: `sche
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from apache_beam.runners.worker import bundle_processor
 from apache_beam.utils import proto_utils
 
 from headrace.compiler.buffers import GROUP_BUFFER, SPREAD_BUFFER, kind_of, source_of
+from headrace.compiler.one_channel import OneChannel
 from headrace.compiler.passes.root_stateful import is_stateful
 from headrace.errors import PlanError
 from headrace.plan.sources import Frame, Impulse, ScriptOutput
@@ -75,8 +76,17 @@ def group_buffer(transform_name: str, context: Any) -> str:
     return str(translations.create_buffer_id(transform_name, kind=GROUP_BUFFER).decode())
 
 
-def needs_of(node: Node, home: set[str]) -> dict[str, tuple[ChannelKind, str]]:
-    """For each buffer the stage reads: the exchange it needs and why (LOCAL: none by itself)."""
+def needs_of(
+    node: Node, home: set[str], one_channel: OneChannel | None, meeting: Collection[str]
+) -> dict[str, tuple[ChannelKind, str]]:
+    """For each buffer the stage reads: the exchange it needs and why (LOCAL: none by itself).
+
+    Args:
+        node: the stage.
+        home: buffers whose exchange is elided.
+        one_channel: which operators an ordered run keeps together; None: the run is not ordered.
+        meeting: buffers that several write, which an ordered run merges by number.
+    """
     needs: dict[str, tuple[ChannelKind, str]] = {}
     by_name = {t.unique_name: t for t in node.beam_stage.transforms}
     for transform_id, buffer in node.reads:
@@ -88,7 +98,11 @@ def needs_of(node: Node, home: set[str]) -> dict[str, tuple[ChannelKind, str]]:
         ]
         if source is not None:
             needs[buffer] = (ChannelKind.SOURCE, _STARTS[type(source)])
-        elif kind == GROUP_BUFFER and buffer in home:
+        elif one_channel and any(t.unique_name in one_channel.merged for t in consumers):
+            needs[buffer] = (ChannelKind.MERGE, "what follows must see all elements, in order")
+        elif one_channel and any(t.unique_name in one_channel.split for t in consumers):
+            needs[buffer] = (ChannelKind.SPREAD, "one channel is split into many again")
+        elif kind == GROUP_BUFFER and buffer in home and buffer not in meeting:
             needs[buffer] = (ChannelKind.LOCAL, "the key was forwarded unchanged: exchange elided")
         elif kind == GROUP_BUFFER:
             needs[buffer] = (ChannelKind.GROUP, "a grouping needs all values of a key on one shard")
@@ -98,6 +112,8 @@ def needs_of(node: Node, home: set[str]) -> dict[str, tuple[ChannelKind, str]]:
             needs[buffer] = (ChannelKind.KEYED, "state and timers live on the shard of the key")
         elif any(t.spec.urn in (_PROCESS_SIZED, _TRUNCATE_SIZED) for t in consumers):
             needs[buffer] = (ChannelKind.SPREAD, "restrictions are dealt out before processing")
+        elif buffer in meeting:
+            needs[buffer] = (ChannelKind.SPREAD, "branches that meet are merged in order")
         else:
             needs[buffer] = (ChannelKind.LOCAL, "no exchange is needed between the two stages")
     return needs

@@ -16,6 +16,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from headrace.compiler.passes.lift_combines import lift_combines
 from headrace.compiler.passes.place_frames import FRAME_URNS, place_frames
 from headrace.compiler.passes.place_scripts import SCRIPT_URNS, place_scripts
+from headrace.compiler.passes.root_sequential import root_sequential
 from headrace.compiler.passes.root_stateful import root_stateful
 from headrace.compiler.passes.root_waiting import root_waiting
 from headrace.compiler.passes.spread_reshuffles import RESHUFFLE_URNS, spread_reshuffles
@@ -28,16 +29,20 @@ RUNNER_URNS = frozenset(
 ) | RESHUFFLE_URNS | FRAME_URNS | SCRIPT_URNS
 
 
-def passes(at_home: Collection[str], *, streaming: bool = False) -> tuple[Pass, ...]:
-    """All passes, in order."""
+def passes(
+    at_home: Collection[str], *, streaming: bool = False, roots: Collection[str] | None = None
+) -> tuple[Pass, ...]:
+    """All passes, in order; `roots` are those of an ordered run, see `fuse`."""
+    ordered = roots is not None
     return (
         translations.annotate_downstream_side_inputs,
         translations.fix_side_input_pcoll_coders,
         # Beam's streaming runners leave combiners apart, and its tests hold them to it.
         *(() if streaming else (translations.pack_combiners,)),
-        lift_combines if streaming else translations.lift_combiners,
+        lift_combines(ordered=ordered) if streaming or ordered else translations.lift_combiners,
         translations.expand_sdf,
         root_stateful(at_home),
+        *((root_sequential(roots),) if roots is not None else ()),
         *((root_waiting,) if streaming else ()),
         spread_reshuffles,
         place_frames,
@@ -62,12 +67,25 @@ def in_name_order(stages: Iterable[Any], context: Any) -> list[Any]:
 
 
 def fuse(
-    pipeline_proto: Any, *, at_home: Collection[str], drain: bool, streaming: bool = False
+    pipeline_proto: Any,
+    *,
+    at_home: Collection[str],
+    drain: bool,
+    streaming: bool = False,
+    roots: Collection[str] | None = None,
 ) -> tuple[Any, list[Any]]:
-    """Give Beam's transform context and the fused stages in topological order."""
+    """Give Beam's transform context and the fused stages in topological order.
+
+    Args:
+        pipeline_proto: what is fused.
+        at_home: transforms whose exchange is elided.
+        drain: splittable DoFns leave out what they have not begun.
+        streaming: many epochs.
+        roots: transforms that begin stages in an ordered run; None: the run is not ordered.
+    """
     context, stages = translations.create_and_optimize_stages(
         copy.deepcopy(pipeline_proto),
-        phases=passes(at_home, streaming=streaming),
+        phases=passes(at_home, streaming=streaming, roots=roots),
         known_runner_urns=RUNNER_URNS,
         use_state_iterables=False,
         is_drain=drain,

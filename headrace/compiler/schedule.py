@@ -7,7 +7,7 @@ stage lies and what exchange it needs; here the channels are made that bring it 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ from headrace.compiler.buffers import (
     source_of,
 )
 from headrace.compiler.depths import Node, assign_depths, group_buffer, in_order, needs_of, node_of
+from headrace.compiler.one_channel import OneChannel
 from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
 from headrace.plan.sources import Source
@@ -37,11 +38,26 @@ class Schedule:
     channels: tuple[Channel, ...]
 
 
-def schedule(stages: list[Any], context: Any, *, at_home: Mapping[OperatorId, str]) -> Schedule:
-    """Assign depths, make channels, freeze."""
+def schedule(
+    stages: list[Any],
+    context: Any,
+    *,
+    at_home: Mapping[OperatorId, str],
+    one_channel: OneChannel | None = None,
+) -> Schedule:
+    """Assign depths, make channels, freeze.
+
+    Args:
+        stages: Beam's fused stages.
+        context: Beam's transform context.
+        at_home: groupings whose exchange is elided, and why.
+        one_channel: which operators an ordered run keeps together; None: the run is not ordered.
+    """
     nodes = [node_of(s) for s in stages]
     home_buffers = {group_buffer(name, context) for name in at_home}
-    need = {n.name: needs_of(n, home_buffers) for n in nodes}
+    written = Counter(buffer for n in nodes for _, buffer in n.writes)
+    meeting = {b for b, count in written.items() if count > 1 and one_channel is not None}
+    need = {n.name: needs_of(n, home_buffers, one_channel, meeting) for n in nodes}
     assign_depths(nodes, need)
     return _Joiner(nodes, need, context, at_home).join()
 

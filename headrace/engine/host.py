@@ -39,8 +39,11 @@ class TaskRows(Protocol):
         Raises what a task raised, as the host's own exception; `failures.translate` reads it.
         """
 
-    def output(self, channel: int, columns: Any, schema: bytes) -> Any:
-        """Give what was sent to an output channel, as a DataFrame of the user's session."""
+    def output(self, channel: int, columns: Any, schema: bytes, order_bytes: int = 0) -> Any:
+        """Give what was sent to an output channel, as a DataFrame of the user's session.
+
+        With `order_bytes`, those of each order number, its rows are in order.
+        """
 
     def forget(self) -> None:
         """Let go of what was kept."""

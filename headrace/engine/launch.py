@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from headrace.engine.tasks import EpochTasks, first_parts, frame_at, has_side_inputs, tasks_of
+from headrace.engine.tasks import EpochTasks, first_parts, frame_at, sorted_by, tasks_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 from headrace.worker.entry import (
@@ -54,8 +54,8 @@ def launch(
     frame = _first(plan, session, tasks[0], sources)
     for task in tasks[1:]:
         frame = frame.repartitionById(plan.shards, "shard")
-        if has_side_inputs(plan, task):
-            frame = frame.sortWithinPartitions("rank")
+        if wanted := sorted_by(plan, task):
+            frame = frame.sortWithinPartitions(*wanted)
         frame = frame.mapInArrow(on_shard(task), rows_type())
     return frame
 
@@ -112,12 +112,12 @@ def launch_epoch(
         else:
             return no_rows(session)
         rows = rows.mapInArrow(in_epoch(blob, epoch, empty=True), rows_type())
-    for blob, ranked in later:
+    for blob, wanted in later:
         rows = rows.repartitionById(shards, "shard")
         if sticky:
             rows = rows.join(preferred_executors(session, shards).hint("shuffle_hash"), "shard")
-        if ranked:
-            rows = rows.sortWithinPartitions("rank")
+        if wanted:
+            rows = rows.sortWithinPartitions(*wanted)
         rows = rows.mapInArrow(in_epoch(blob, epoch), rows_type())
     return rows
 
@@ -149,8 +149,9 @@ def in_epoch(
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        shard = 0 if fed or context is None else context.partitionId()
-        return run_epoch(blob, epoch, shard, _drain(batches) if empty else batches)
+        partition = 0 if context is None else context.partitionId()
+        shard = 0 if fed else partition
+        return run_epoch(blob, epoch, shard, _drain(batches) if empty else batches, partition)
 
     return superstep
 
@@ -169,16 +170,29 @@ def no_rows(session: Any) -> Any:
     """Give a frame of no super tuples. Spark's optimiser takes it out of a union again."""
     return session.range(1).where("false").selectExpr(
         "0 AS shard", "0 AS rank", "0 AS channel", "0 AS kind", "0L AS seq", "0L AS elements",
-        "X'' AS payload",
+        "X'' AS payload", "X'' AS numbers",
     )
 
 
-def output_frame(session: Any, rows: Any, channel: int, columns: Any, schema: bytes) -> Any:
-    """Give what was sent to an output channel, as a DataFrame of the given session."""
+def output_frame(
+    session: Any, rows: Any, channel: int, columns: Any, schema: bytes, order_bytes: int = 0
+) -> Any:
+    """Give what was sent to an output channel, as a DataFrame of the given session.
+
+    Args:
+        session: of the DataFrame.
+        rows: the super tuples of a run.
+        channel: which one.
+        columns: of the DataFrame.
+        schema: the same, as Arrow has it.
+        order_bytes: of an ordered channel, of each number; its rows are merged in one task.
+    """
     mine = no_rows(session).union(rows.where(f"channel = {channel}"))
+    if order_bytes:
+        mine = mine.repartition(1).sortWithinPartitions("numbers")
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
-        return read_output(schema, batches)
+        return read_output(schema, batches, order_bytes)
 
     return mine.mapInArrow(read, columns)
 

@@ -58,6 +58,7 @@ class Outputs:
         self._sinks: dict[int, Sink] = {}
         self._labels: dict[int, str] = {}  # the sinks' full names
         self._columns: dict[int, Any] = {}
+        self._order_bytes: dict[int, int] = {}  # 0: rows come in any order
         self.schemas: dict[int, bytes] = {}  # for each output channel, its Arrow schema
         self._lease: Lease | None = None
         self._rows: TaskRows | None = None
@@ -70,6 +71,7 @@ class Outputs:
                 raise PlanError(msg)
             self._sinks[index] = sink
             self._labels[index] = channel.label
+            self._order_bytes[index] = channel.order_bytes
             self._columns[index] = sink.columns(session)
             schema = arrow_schema(self._columns[index])
             self.schemas[index] = schema.serialize().to_pybytes()
@@ -78,6 +80,7 @@ class Outputs:
             index
             for index, sink in self._sinks.items()
             if shared_disk and isinstance(sink, WriteToSpark) and sink.takes_files
+            and not self._order_bytes[index]
         )
 
     @property
@@ -165,7 +168,9 @@ class Outputs:
 
     def _frame(self, index: int) -> Any:
         assert self._rows is not None
-        return self._rows.output(index, self._columns[index], self.schemas[index])
+        return self._rows.output(
+            index, self._columns[index], self.schemas[index], self._order_bytes[index]
+        )
 
     def close(self) -> None:
         """Forget the rows, unless a sink still holds them."""

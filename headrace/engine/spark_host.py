@@ -53,9 +53,9 @@ class SparkRows:
         wanted = self._rows.where(f"channel = {REPORT_CHANNEL}") if self._kept else self._rows
         return [(row.seq, bytes(row.payload)) for row in wanted.collect()]
 
-    def output(self, channel: int, columns: Any, schema: bytes) -> Any:
+    def output(self, channel: int, columns: Any, schema: bytes, order_bytes: int = 0) -> Any:
         """Give what was sent to an output channel, as a DataFrame."""
-        return output_frame(self._session, self._rows, channel, columns, schema)
+        return output_frame(self._session, self._rows, channel, columns, schema, order_bytes)
 
     def forget(self) -> None:
         """Let the rows go."""

@@ -141,7 +141,7 @@ class EpochTasks:
     first: bytes | None  # superstep 0 on the shards, without what DataFrames feed
     fed: Mapping[int, bytes]  # superstep 0 on a DataFrame, by the channel it feeds
     later: tuple[bytes, ...]  # supersteps 1 and on
-    sorted: tuple[bool, ...]  # whether the rows of these must come in the order of their ranks
+    sorted: tuple[tuple[str, ...], ...]  # by which columns the rows of these must be sorted
 
 
 def epoch_tasks(
@@ -157,7 +157,7 @@ def epoch_tasks(
         first=None if parts.shards is None else pickle.dumps(parts.shards),
         fed={index: pickle.dumps(task) for index, task in parts.fed.items()},
         later=tuple(map(pickle.dumps, tasks[1:])),
-        sorted=tuple(has_side_inputs(plan, task) for task in tasks[1:]),
+        sorted=tuple(sorted_by(plan, task) for task in tasks[1:]),
     )
 
 
@@ -185,6 +185,18 @@ def only(task: SuperstepTask, wanted: Container[StageId]) -> SuperstepTask:
         superstep=replace(task.superstep, stages=tuple(stage for stage, _ in kept)),
         stage_numbers=tuple(number for _, number in kept),
     )
+
+
+def sorted_by(plan: Plan, task: SuperstepTask) -> tuple[str, ...]:
+    """Give the columns by which the rows of a superstep must be sorted, if any."""
+    here = task.superstep.index
+    numbered = any(
+        channel.order_bytes and channel.kind is not ChannelKind.LOCAL and depth == here
+        for channel, depth in zip(plan.channels, task.depths, strict=True)
+    )
+    if numbered:
+        return ("rank", "numbers")
+    return ("rank",) if has_side_inputs(plan, task) else ()
 
 
 def has_side_inputs(plan: Plan, task: SuperstepTask) -> bool:

@@ -34,6 +34,10 @@ class Frames:
         """Give the names of the reads whose DataFrames are streaming."""
         return tuple(name for name, read in self.reads.items() if read.streaming)
 
+    def ordered_sinks(self) -> tuple[str, ...]:
+        """Give the names of the sinks that want their rows in order."""
+        return tuple(name for name, sink in self.sinks.items() if sink.ordered)
+
     def renamed(self, names: Mapping[str, str]) -> Frames:
         """Give the same under other names, for the transforms that have got one."""
         return Frames(

@@ -75,9 +75,10 @@ class Delivery:
 class Sink(RoundTrip):
     """What all writes share: a schema, given or found, and a leaf in the pipeline."""
 
-    def __init__(self, schema: StructType | str | None) -> None:
+    def __init__(self, schema: StructType | str | None, *, ordered: bool = False) -> None:
         super().__init__()
         self.schema = schema
+        self.ordered = ordered  # rows come as a run on one shard would give them
 
     def expand(self, pcoll: Any) -> Any:
         """Make the leaf; without a schema, find it in the type of the elements."""

@@ -40,6 +40,8 @@ class WriteToSpark(Sink):
             given.
         partition_by: columns that become folders.
         options: options of the format.
+        ordered: the rows come in the order of a run on one shard; see `--ordered`, which asks the
+            same for all sinks.
     """
 
     def __init__(
@@ -53,8 +55,9 @@ class WriteToSpark(Sink):
         schema: StructType | str | None = None,
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
+        ordered: bool = False,
     ) -> None:
-        super().__init__(schema)
+        super().__init__(schema, ordered=ordered)
         if sum(place is not None for place in (path, table, function)) != 1:
             msg = "WriteToSpark: give exactly one of path, table and function"
             raise OptionError(msg)

@@ -14,6 +14,7 @@ from headrace.errors import PlanError
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.operators import Operator
+from headrace.plan.order import PortOrder, StageOrder
 from headrace.plan.regions import Region
 from headrace.plan.scripts import Script
 from headrace.plan.slices import Slices
@@ -29,6 +30,7 @@ class ChannelKind(Enum):
     GROUP = "group"  # to the shard that owns the key, grouped there
     KEYED = "keyed"  # to the shard that owns the key, element by element
     BROADCAST = "broadcast"  # a side input: every shard gets every element
+    MERGE = "merge"  # to one shard, in order: what reads it must see everything
     OUTPUT = "output"  # leaves the plan as rows of a DataFrame
 
 
@@ -47,6 +49,7 @@ class Channel:
     group_by_target: bool = False  # LOCAL channel whose reader groups by key (an elided exchange)
     slices: Slices | None = None  # the grouping keeps one partial per slice, not one per window
     source: Source | None = None  # of a SOURCE channel: what feeds it; None: nothing ever comes
+    order_bytes: int = 0  # of each element's order number; 0: elements carry none
 
     @property
     def groups(self) -> bool:
@@ -60,6 +63,7 @@ class Port:
 
     transform_id: str  # the read or write transform inside the stage
     channel: int  # position in `Plan.channels`
+    order: PortOrder | None = None  # how order numbers change here; None: there are none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,7 @@ class Stage:
     transforms: bytes  # serialised transforms, as a Beam ProcessBundleDescriptor without components
     inputs: tuple[ChannelId, ...] = ()
     outputs: tuple[ChannelId, ...] = ()
+    order: StageOrder | None = None  # how order numbers are made here; None: there are none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +116,7 @@ class Plan:
     streaming: bool = False  # many epochs, with state between them
     scripts: tuple[Script, ...] = ()  # the test streams that feed it
     facts: StateFacts = StateFacts()  # what decides how its state is read
+    ordered: bool = False  # what leaves it comes in the order of a run on one shard
 
     def __post_init__(self) -> None:
         depth = {s.stage_id: s.superstep for s in self.stages()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from headrace.engine.status import StreamOptions
-from headrace.engine.tasks import EpochTasks, first_parts, frame_at, has_side_inputs, tasks_of
+from headrace.engine.tasks import EpochTasks, first_parts, frame_at, sorted_by, tasks_of
 from headrace.errors import SessionError, TransportError
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
@@ -94,13 +94,18 @@ class LocalRows:
             if channel == REPORT_CHANNEL
         ]
 
-    def output(self, channel: int, columns: Any, schema: bytes) -> LocalFrame:
+    def output(
+        self, channel: int, columns: Any, schema: bytes, order_bytes: int = 0
+    ) -> LocalFrame:
         """Give what was sent to an output channel, as a DataFrame."""
         assert self._found is not None
         kept = [batch.filter(pa.compute.equal(batch.column("channel"), channel))
                 for batch in self._found]
         arrow = pa.ipc.read_schema(pa.py_buffer(schema))
-        table = pa.Table.from_batches(read_output(schema, kept), schema=arrow)
+        if order_bytes:
+            kept = _sorted(kept, ("numbers",))
+        found = read_output(schema, kept, order_bytes)
+        table = pa.Table.from_batches(found, schema=arrow)
         return LocalFrame(self._session, table, columns)
 
     def forget(self) -> None:
@@ -156,7 +161,7 @@ class LocalHost:
                 frame = _bounded(frame_at(plan, channel, sources))
                 made += self._task(run(task, 0, frame.batches()))
             for task in later:
-                boxes = dealt(made, plan.shards, in_order=has_side_inputs(plan, task))
+                boxes = dealt(made, plan.shards, by=sorted_by(plan, task))
                 made = [
                     batch
                     for shard, box in enumerate(boxes)
@@ -199,8 +204,8 @@ class LocalHost:
                 made = on_all(later.pop(0)[0], nothing)
             else:
                 made = []
-            for blob, in_order in later:
-                made = on_all(blob, dealt(made, shards, in_order=in_order))
+            for blob, by in later:
+                made = on_all(blob, dealt(made, shards, by=by))
             return made
 
         return LocalRows(self._session, work)
@@ -244,14 +249,14 @@ class LocalHost:
 
 
 def dealt(
-    made: Iterable[pa.RecordBatch], shards: int, *, in_order: bool
+    made: Iterable[pa.RecordBatch], shards: int, *, by: Sequence[str] = ()
 ) -> list[list[pa.RecordBatch]]:
     """Give each shard its rows, as the exchange does.
 
     Args:
         made: rows of super tuples.
         shards: how many there are.
-        in_order: side inputs and pulses come before data.
+        by: the columns by which the rows of a shard are sorted, as `rank`.
     """
     boxes: list[list[pa.RecordBatch]] = [[] for _ in range(shards)]
     for batch in made:
@@ -263,17 +268,17 @@ def dealt(
                 raise TransportError(msg)
             mine = [i for i, found in enumerate(where) if found == shard]
             boxes[shard].append(batch if len(mine) == len(where) else batch.take(pa.array(mine)))
-    return [_by_rank(box) for box in boxes] if in_order else boxes
+    return [_sorted(box, by) for box in boxes] if by else boxes
 
 
-def _by_rank(box: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Put rows of lower ranks first; those of one rank stay as they came."""
+def _sorted(box: list[pa.RecordBatch], by: Sequence[str]) -> list[pa.RecordBatch]:
+    """Sort rows by columns; equal ones stay as they came."""
     if not box:
         return box
     table = pa.Table.from_batches(box)
-    ranks = table.column("rank").to_pylist()
-    order = sorted(range(len(ranks)), key=ranks.__getitem__)
-    return list(table.take(pa.array(order)).combine_chunks().to_batches())
+    keys = list(zip(*(table.column(name).to_pylist() for name in by), strict=True))
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return list(table.take(pa.array(order, pa.int64())).combine_chunks().to_batches())
 
 
 def _let_go(box: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

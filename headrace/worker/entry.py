@@ -24,6 +24,7 @@ import pyarrow as pa
 from headrace.errors import TransportError
 from headrace.plan.settings import Settings
 from headrace.worker.exchange.column_writer import decode
+from headrace.worker.exchange.ordered_columns import decode_in_order
 from headrace.worker.exchange.super_tuples import (
     REPORT_CHANNEL,
     SPARK_SCHEMA,
@@ -184,10 +185,18 @@ def _in_thread(work: Callable[[Outbox], None]) -> Iterator[pa.RecordBatch]:
 
 
 def run_epoch(
-    blob: bytes, epoch: Epoch, shard: int, batches: Iterable[pa.RecordBatch]
+    blob: bytes, epoch: Epoch, shard: int, batches: Iterable[pa.RecordBatch], partition: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Run one epoch of one superstep on one shard; `blob` is a pickled `SuperstepTask`."""
-    return _in_thread(partial(_work_epoch, blob, epoch, shard, batches))
+    """Run one epoch of one superstep on one shard.
+
+    Args:
+        blob: a pickled `SuperstepTask`.
+        epoch: what it must know of the epoch.
+        shard: which one.
+        batches: super tuples, or rows of a DataFrame.
+        partition: of the DataFrame, which one.
+    """
+    return _in_thread(partial(_work_epoch, blob, epoch, shard, batches, partition))
 
 
 def end_run(run: str, confirmed: Sequence[str]) -> None:
@@ -198,9 +207,19 @@ def end_run(run: str, confirmed: Sequence[str]) -> None:
         kept.tear_down()
 
 
-def read_output(schema: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the columns that lie in the payloads of super tuples."""
+def read_output(
+    schema: bytes, batches: Iterable[pa.RecordBatch], order_bytes: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Give the columns that lie in the payloads of super tuples.
+
+    Args:
+        schema: of the columns.
+        batches: super tuples; of an ordered channel, all of them, sorted by `numbers`.
+        order_bytes: of an ordered channel, of each number.
+    """
     columns = pa.ipc.read_schema(pa.py_buffer(schema))
+    if order_bytes:
+        return decode_in_order(columns, batches, order_bytes)
     return decode(columns, (batch.column("payload") for batch in batches))
 
 
@@ -259,7 +278,8 @@ def _counting(
 
 
 def _work_epoch(
-    blob: bytes, epoch: Epoch, shard: int, batches: Iterable[pa.RecordBatch], outbox: Outbox
+    blob: bytes, epoch: Epoch, shard: int, batches: Iterable[pa.RecordBatch], partition: int,
+    outbox: Outbox,
 ) -> None:
     def work() -> None:
         enter(epoch)
@@ -273,7 +293,8 @@ def _work_epoch(
             load_main_session(task.settings.main_session, task.settings.pickle_library)
             kept = ShardRun.streaming(task, shard)
         frame = batches if kept.fed_by_frame else None
-        kept.run_epoch(epoch, outbox.send, () if frame is not None else _rows(batches), frame)
+        rows = () if frame is not None else _rows(batches)
+        kept.run_epoch(epoch, outbox.send, rows, frame, partition)
         _KEPT[name] = kept
 
     _carefully(work, outbox)

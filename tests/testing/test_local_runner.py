@@ -323,7 +323,7 @@ def test_side_inputs_arrive_before_the_elements_that_look_at_them() -> None:
 def test_a_row_for_a_shard_that_is_not_there_is_refused() -> None:
     row = SuperTuple(2, Rank.DATA, 4, PayloadKind.ROWS, 0, 1, b"")
     with pytest.raises(TransportError, match="channel 4 sent a row to shard 2; there are 2"):
-        dealt([to_batch([row])], 2, in_order=False)
+        dealt([to_batch([row])], 2)
 
 
 def test_rows_of_lower_ranks_come_first_and_stay_in_their_order() -> None:
@@ -331,5 +331,5 @@ def test_rows_of_lower_ranks_come_first_and_stay_in_their_order() -> None:
         SuperTuple(0, rank, 0, PayloadKind.ROWS, number, 1, b"")
         for number, rank in enumerate([Rank.DATA, Rank.SIDE_INPUT, Rank.DATA, Rank.PULSE])
     ]
-    boxes = dealt([to_batch(rows[:2]), to_batch(rows[2:])], 1, in_order=True)
+    boxes = dealt([to_batch(rows[:2]), to_batch(rows[2:])], 1, by=("rank",))
     assert [n for batch in boxes[0] for n in batch.column("seq").to_pylist()] == [1, 3, 0, 2]

@@ -6,12 +6,13 @@ Or:      ConvertToAccumulators -> GroupByKey -> MergeAccumulators -> ExtractOutp
 
 The second where the grouping has to see each element: where triggers count them, and where panes
 carry their times, which a late element must not move. Each element then travels as an accumulator
-of its own, and the grouping merges those that have come.
+of its own, and the grouping merges those that have come. An ordered run has the second everywhere:
+sums of floats depend on the order in which they are added up, and that must not depend on shards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,7 +27,16 @@ _CONVERT = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATOR
 _ANY_LIFTS = beam_runner_api_pb2.Trigger(default=beam_runner_api_pb2.Trigger.Default())
 
 
-def lift_combines(stages: Iterable[Any], context: Any) -> Iterator[Any]:
+def lift_combines(*, ordered: bool) -> Callable[[Iterable[Any], Any], Iterator[Any]]:
+    """Build the pass; with `ordered` nothing is lifted, as accumulators add up in another order."""
+
+    def lift_combines_pass(stages: Iterable[Any], context: Any) -> Iterator[Any]:
+        return _lifted(stages, context, ordered)
+
+    return lift_combines_pass
+
+
+def _lifted(stages: Iterable[Any], context: Any, ordered: bool) -> Iterator[Any]:
     """Lift what may be lifted; elsewhere combine after the exchange, as elements come."""
     for stage in stages:
         transform = translations.only_transform(stage.transforms)
@@ -36,7 +46,8 @@ def lift_combines(stages: Iterable[Any], context: Any) -> Iterator[Any]:
         strategy = _strategy(transform, context)
         with _trigger_hidden(strategy):
             first, *rest = translations.lift_combiners([stage], context)
-        if strategy.output_time != _END_OF_WINDOW or not _is_blind(strategy.trigger):
+        counted = strategy.output_time != _END_OF_WINDOW or not _is_blind(strategy.trigger)
+        if ordered or counted:
             translations.only_transform(first.transforms).spec.urn = _CONVERT
         yield from (first, *rest)
 

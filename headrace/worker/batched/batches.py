@@ -6,7 +6,7 @@ ignored), or `Columns`, one entry per value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from apache_beam.utils import windowed_value
@@ -18,11 +18,12 @@ BATCH_VALUES = 2_048
 
 
 class Columns(NamedTuple):
-    """Time (microseconds), windows and pane of each value of a batch."""
+    """Time (microseconds), windows and pane of each value of a batch; in order, its number too."""
 
     times: list[int]
     windows: list[Value]
     panes: list[Value]
+    numbers: Sequence[int] | None = None  # of what caused it; None: the run is not ordered
 
 
 Meta = Any  # WindowedValue | Columns; not a union, as Beam's class is untyped
@@ -95,27 +96,36 @@ def columns(values: list[Value], meta: Meta) -> Columns:
     )
 
 
+def numbered(values: list[Value], meta: Meta, numbers: Sequence[int]) -> Columns:
+    """Give the meta of values with the order numbers of what caused them."""
+    return columns(values, meta)._replace(numbers=numbers)
+
+
 def pick(meta: Meta, chosen: list[int]) -> Meta:
     """Give the meta of the values at these positions; a position may come more than once."""
     if type(meta) is not Columns:
         return meta
-    times, windows, panes = meta
+    times, windows, panes, numbers = meta
     size = len(chosen)
     if size and chosen[-1] - chosen[0] == size - 1:
         first, end = chosen[0], chosen[-1] + 1
         if chosen == list(range(first, end)):  # neighbours, as where each value gives one result
             if size == len(times):
                 return meta
-            return Columns(times[first:end], windows[first:end], panes[first:end])
+            return Columns(
+                times[first:end], windows[first:end], panes[first:end],
+                None if numbers is None else numbers[first:end],
+            )
     return Columns(
-        [times[i] for i in chosen], [windows[i] for i in chosen], [panes[i] for i in chosen]
+        [times[i] for i in chosen], [windows[i] for i in chosen], [panes[i] for i in chosen],
+        None if numbers is None else [numbers[i] for i in chosen],
     )
 
 
 def in_millis(meta: Meta) -> Meta:
     """Cut times to whole milliseconds, towards zero, as Beam's coder does on every way."""
     if type(meta) is Columns:
-        return Columns([_cut(time) for time in meta.times], meta.windows, meta.panes)
+        return meta._replace(times=[_cut(time) for time in meta.times])
     time = _cut(meta.timestamp_micros)
     if time == meta.timestamp_micros:
         return meta

@@ -27,6 +27,7 @@ from headrace.worker.batched.batches import (
     elements,
     pick,
 )
+from headrace.worker.batched.cause import Cause
 from headrace.worker.batched.gather import Gatherer, Pilot
 from headrace.worker.batched.plain_values import is_frozen
 from headrace.worker.batched.steps import Shape, Step
@@ -68,9 +69,7 @@ class Edge:
             return
         children = self._children
         if children is None:
-            receive = self._receive
-            for element in elements(values, meta, lists=self._lists):
-                receive(element)
+            feed(self._receive, values, meta, self._lists)
             return
         counter = self._counter
         first = (
@@ -91,8 +90,7 @@ class Edge:
             values, meta = self._unwrap([value], meta)
         else:
             values = [value]
-        for element in elements(values, meta, lists=self._lists):
-            self._receive(element)
+        feed(self._receive, values, meta, self._lists)
 
     def results(self, values: list[Value], meta: Meta) -> None:
         """Hand on what user code gave: values, or values with a time, windows or a tag."""
@@ -117,6 +115,7 @@ class Edge:
         times: list[int] = []
         windows: list[Value] = []
         panes: list[Value] = []
+        kept: list[int] = []  # which of the values go on here
         old = columns(values, meta)
         plain_global = type(self._window_fn) is window.GlobalWindows
         for i, result in enumerate(values):
@@ -125,6 +124,7 @@ class Edge:
                 if value.tag != self._tag:
                     continue  # nobody reads this output
                 value = value.value
+            kept.append(i)
             if isinstance(value, WindowedValue):
                 spread = len(old.windows[i])
                 out.append(value.value)
@@ -142,7 +142,9 @@ class Edge:
                 times.append(old.times[i])
                 windows.append(old.windows[i])
                 panes.append(old.panes[i])
-        return out, Columns(times, windows, panes)
+        if old.numbers is None:
+            return out, Columns(times, windows, panes)
+        return out, Columns(times, windows, panes, [old.numbers[i] for i in kept])
 
     def _assign(self, stamped: Any) -> tuple[Any, ...]:
         """Give the windows of a value that user code gave a new time."""
@@ -170,13 +172,28 @@ GLOBAL = Assigned((window.GlobalWindow(),))
 _STAMPED = {window.TimestampedValue}
 
 
+def feed(
+    process: Callable[[Any], object], values: list[Value], meta: Meta, lists: bool
+) -> None:
+    """Hand a batch on element by element; in order, each as the cause of what follows."""
+    found = elements(values, meta, lists=lists)
+    if type(meta) is not Columns or meta.numbers is None:
+        for element in found:
+            process(element)
+        return
+    before = Cause.number
+    for element, number in zip(found, meta.numbers, strict=True):
+        Cause.number = number
+        process(element)
+    Cause.number = before
+
+
 def element_node(op: Operation, lists: bool = False) -> Node:
     """An operation that takes elements one by one."""
     process = op.process
 
     def run(values: list[Value], meta: Meta) -> None:
-        for element in elements(values, meta, lists=lists):
-            process(element)
+        feed(process, values, meta, lists)
 
     return run
 
@@ -215,7 +232,7 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
                 pilot.satisfied = True
                 return i, [result]
             pilot.saw(result)
-            edge.single(result, pick_one(pick(meta, [i])))
+            edge.single(result, pick(meta, [i]))
         return len(values), []
 
     def run(values: list[Value], meta: Meta) -> None:
@@ -270,15 +287,17 @@ def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
 
 def _block(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     def run(values: list[Value], meta: Meta) -> None:
-        del meta  # the times are the function's to give; the window is the global one
-        for value in values:
+        # The times are the function's to give; the window is the global one.
+        numbers = meta.numbers if type(meta) is Columns else None
+        for i, value in enumerate(values):
             with state:
                 try:
                     out, times = function(value)
                 except Exception as error:  # noqa: BLE001 (raised again with the step's name)
                     augment(error, step_name)
             size = len(out)
-            edge(out, Columns(times, [GLOBAL] * size, [PANE_INFO_UNKNOWN] * size))
+            caused = None if numbers is None else [numbers[i]] * size
+            edge(out, Columns(times, [GLOBAL] * size, [PANE_INFO_UNKNOWN] * size, caused))
 
     return run
 
@@ -301,7 +320,7 @@ def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
             if gatherer.odd:
                 ((value, i),) = gatherer.odd
                 gatherer.odd = []
-                edge.single(value, pick_one(pick(meta, [i]) if several else meta))
+                edge.single(value, pick(meta, [i]) if several else meta)
         gatherer.release()
 
     return run

@@ -17,7 +17,8 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils import proto_utils
 
-from headrace.worker.batched.batches import batch_of
+from headrace.worker.batched.batches import batch_of, numbered
+from headrace.worker.batched.cause import Cause
 from headrace.worker.batched.chains import (
     Edge,
     Node,
@@ -51,10 +52,13 @@ class Rebatcher:
         self._node = node
         self._most = most
         self._held: list[Value] = []
+        self._numbers: list[int] = []  # of what caused them, in an ordered run
 
     def process(self, element: Element) -> None:
         """Take one windowed value."""
         self._held.append(element)
+        if Cause.number is not None:
+            self._numbers.append(Cause.number)
         if len(self._held) >= self._most or not is_frozen(element.value):
             self.flush()
 
@@ -62,7 +66,9 @@ class Rebatcher:
         """Run what is held."""
         if self._held:
             held, self._held = self._held, []
-            self._node(*batch_of(held))
+            numbers, self._numbers = self._numbers, []
+            values, meta = batch_of(held)
+            self._node(values, numbered(values, meta, numbers) if numbers else meta)
 
 
 class Route:

@@ -36,7 +36,10 @@ def windows_node(window_fn: Any, op: Operation, step_name: str, edge: Edge) -> N
                 found = assign(values, old)
             except Exception as error:  # noqa: BLE001 (raised again with the step's name)
                 augment(error, step_name)
-        edge(values, Columns(old.times, found, [PANE_INFO_UNKNOWN] * len(values)))
+        edge(
+            values,
+            Columns(old.times, found, [PANE_INFO_UNKNOWN] * len(values), old.numbers),
+        )
 
     return run
 
@@ -46,7 +49,7 @@ def explode(values: list[Value], old: Columns) -> tuple[list[Value], Columns]:
     origin = [i for i, windows in enumerate(old.windows) for _ in windows]
     single = [(w,) for windows in old.windows for w in windows]
     picked = pick(old, origin)
-    return [values[i] for i in origin], Columns(picked.times, single, picked.panes)
+    return [values[i] for i in origin], picked._replace(windows=single)
 
 
 def assigner(window_fn: Any) -> Callable[[list[Value], Columns], list[Value]]:

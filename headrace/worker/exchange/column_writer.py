@@ -17,9 +17,12 @@ import pyarrow as pa
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import ColumnTypeError
-from headrace.worker.batched.batches import Columns, Meta
+from headrace.plan.order import PortOrder
+from headrace.worker.batched.batches import Columns, Meta, columns
+from headrace.worker.batched.cause import Cause
 from headrace.worker.batched.weights import WAITING_BYTES, weight
 from headrace.worker.beam_types import Element, Key, Value
+from headrace.worker.exchange.order_numbers import Numberer, pack
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 
 #: Rows held before they become a batch, at most; more would cost memory, not gain speed.
@@ -54,8 +57,12 @@ class ColumnWriter:
         *,
         shard: int,
         super_tuple_bytes: int,
+        order: PortOrder | None = None,
     ) -> None:
         self._channel, self._name, self._schema, self._send = channel, name, schema, send
+        self._numberer = None if order is None else Numberer(order)
+        self._width = 0 if order is None else order.number_bytes
+        self._numbers: list[int] = []  # of the rows held, in an ordered run
         self._shard = shard
         self._target_bytes = super_tuple_bytes * BATCH_SUPER_TUPLES
         self._getters = Getters(name, schema.names)
@@ -81,7 +88,9 @@ class ColumnWriter:
         # Fields are taken out at once: the element may be changed by its maker later on.
         rows = [get[type(value)](value) for value in values]
         # An element in two windows is two elements.
-        if type(meta) is Columns:
+        if self._numberer is not None:
+            self._hold_numbered(rows, columns(values, meta))
+        elif type(meta) is Columns:
             self._held += (row for row, w in zip(rows, meta.windows, strict=True) for _ in w)
         else:
             for _ in meta.windows:
@@ -90,24 +99,36 @@ class ColumnWriter:
         if len(self._held) >= self._limit or self._held_bytes >= WAITING_BYTES:
             self._ship_held()
 
+    def _hold_numbered(self, rows: list[Value], meta: Columns) -> None:
+        assert self._numberer is not None
+        causes = [Cause.number] * len(rows) if meta.numbers is None else meta.numbers
+        numbers = self._numberer.each(causes)  # type: ignore[arg-type]  # it refuses what has none
+        for row, windows, number in zip(rows, meta.windows, numbers, strict=True):
+            for _ in windows:
+                self._held.append(row)
+                self._numbers.append(number)
+
     def flush(self) -> None:
         """Ship what is held."""
         self._ship_held()
+        if self._numberer is not None:
+            self._numberer.forget()
 
     def _ship_held(self) -> None:
         heavy, self._held_bytes = self._held_bytes >= WAITING_BYTES, 0
         while self._held:
             size = _light_head(self._held) if heavy else self._limit
             held, self._held = self._held[:size], self._held[size:]
-            self._ship(held)
+            numbers, self._numbers = self._numbers[:size], self._numbers[size:]
+            self._ship(held, pack(numbers, self._width) if numbers else b"")
 
-    def _ship(self, held: list[Value]) -> None:
+    def _ship(self, held: list[Value], numbers: bytes) -> None:
         payload = self._batch(held).serialize().to_pybytes()
         count = len(held)
         self._send(
             SuperTuple(
                 self._shard, Rank.DATA, self._channel, PayloadKind.COLUMNS, self._seq, count,
-                payload,
+                payload, numbers,
             )
         )
         self._seq += count

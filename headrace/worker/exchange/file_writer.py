@@ -72,7 +72,7 @@ class FileWriter(ColumnWriter):
         self._wrote(self._file_name, self._rows)
         self._rows = 0
 
-    def _ship(self, held: list[Value]) -> None:
+    def _ship(self, held: list[Value], numbers: bytes) -> None:  # noqa: ARG002 (files have none)
         batch = self._batch(held)
         self._batches.append(batch)
         self._waiting += batch.num_rows

@@ -49,13 +49,17 @@ SCHEMA = pa.schema(
         pa.field("seq", pa.int64(), nullable=False),
         pa.field("elements", pa.int64(), nullable=False),
         pa.field("payload", pa.binary(), nullable=False),
+        pa.field("numbers", pa.binary(), nullable=False),
     ]
 )
+
+_BYTES = ("payload", "numbers")
 
 #: The same schema in Spark's words, for the engine.
 SPARK_SCHEMA = (
     "shard int not null, rank int not null, channel int not null, kind int not null, "
-    "seq bigint not null, elements bigint not null, payload binary not null"
+    "seq bigint not null, elements bigint not null, payload binary not null, "
+    "numbers binary not null"
 )
 
 
@@ -69,6 +73,7 @@ class SuperTuple(NamedTuple):
     seq: int  # number of the first element among those its writer sent
     elements: int
     payload: bytes
+    numbers: bytes = b""  # order numbers of the elements, see `order_numbers`; empty: none
 
 
 def to_batch(rows: list[SuperTuple]) -> pa.RecordBatch:
@@ -82,7 +87,7 @@ def to_batch(rows: list[SuperTuple]) -> pa.RecordBatch:
 def from_batch(batch: pa.RecordBatch) -> Iterator[SuperTuple]:
     """Unpack the rows of an Arrow batch; payloads are copied out one at a time."""
     names = batch.schema.names
-    heads = [batch.column(names.index(f.name)).to_pylist() for f in SCHEMA if f.name != "payload"]
-    payloads = batch.column(names.index("payload"))
+    heads = [batch.column(names.index(f.name)).to_pylist() for f in SCHEMA if f.name not in _BYTES]
+    payloads, numbers = (batch.column(names.index(name)) for name in _BYTES)
     for i, head in enumerate(zip(*heads, strict=True)):
-        yield SuperTuple._make((*head, payloads[i].as_py()))
+        yield SuperTuple._make((*head, payloads[i].as_py(), numbers[i].as_py()))

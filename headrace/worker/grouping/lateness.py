@@ -58,8 +58,7 @@ class Lateness:
         kept = [i for i, left in enumerate(windows) if left]
         if not kept:
             return None
-        times, windows, panes = pick(Columns(found.times, windows, found.panes), kept)
-        return [values[i] for i in kept], Columns(times, windows, panes)
+        return [values[i] for i in kept], pick(found._replace(windows=windows), kept)
 
     def _open(self, windows: Any) -> Any:
         left = [

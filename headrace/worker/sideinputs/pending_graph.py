@@ -18,7 +18,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils import windowed_value
 
 from headrace.state.store import Store
-from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta, columns
+from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta, columns, pick
 from headrace.worker.batched.window_keys import window_key
 from headrace.worker.beam_types import Coder, Value, Window, WindowedCoder
 from headrace.worker.sideinputs.pending_rows import (
@@ -149,10 +149,8 @@ class PendingGraph:
             self._keep(node, values, meta, positions)
         if not passing:
             return None
-        times, panes = meta.times, meta.panes
-        return [values[i] for i in passing], Columns(
-            [times[i] for i in passing], windows, [panes[i] for i in passing]
-        )
+        passed = pick(meta, passing)
+        return [values[i] for i in passing], passed._replace(windows=windows)
 
     def _split_all(self, windows: list[Value]) -> list[_Split | None] | None:
         """Split the windows of each element; None if all are ready.

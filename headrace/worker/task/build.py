@@ -10,16 +10,18 @@ from functools import partial
 from typing import Any
 
 from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
 
 from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import ChannelKind, SideInput, Stage
-from headrace.worker.beam_types import CombineFn
+from headrace.worker.beam_types import CombineFn, Proto
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import SuperstepTask
 from headrace.worker.sideinputs.arrivals import lookback_of
 from headrace.worker.task.bundles import blaming
 from headrace.worker.task.descriptors import Descriptors
+from headrace.worker.task.element_merger import ElementMerger
 from headrace.worker.task.memory import GroupingSpec, Memory, Need, SideSpec, SideView
 from headrace.worker.task.outlets import Outlets, Push, Send
 from headrace.worker.task.stage import StageRun
@@ -36,6 +38,8 @@ class Built:
         self.groupers: dict[int, Grouper] = {}  # channel -> where its elements are grouped
         self.decoders: dict[int, Callable[[Any, bool], Any]] = {}  # channel -> of its elements
         self.sides: dict[int, SideView] = {}  # channel -> its view
+        self.mergers: dict[int, ElementMerger] = {}  # channel -> what puts its rows into order
+        self.merging: dict[tuple[int, str], ElementMerger] = {}  # the same, by who reads
 
     def _reader(self, channel: int) -> Push:
         run, transform_id = self.readers[channel]
@@ -73,6 +77,7 @@ def build(
                 task.settings.max_bundle_elements, bounded=bounded,
             )
             _bind_state(task, run, built.descriptors, memory, bounded=bounded)
+            _bind_order(task, run, built)
             built.stages.insert(0, run)
             for port in stage.reads:
                 _bind_reader(task, built, memory, run, port.transform_id, port.channel)
@@ -126,7 +131,7 @@ def _bind_state(
             windowing.windowfn.get_window_coder(), lateness,
         )
     kinds = {task.channels[port.channel].kind for port in run.stage.reads}
-    if run.stateful and kinds == {ChannelKind.KEYED} and not bounded:
+    if run.stateful and kinds <= {ChannelKind.KEYED, ChannelKind.MERGE} and not bounded:
         run.late = Lateness(lateness)
     if run.stage.side_inputs:
         needs = [
@@ -142,6 +147,39 @@ def _bind_state(
             descriptors.main_windowing(transforms[s.transform_id]).allowed_lateness.micros
             for s in run.stage.side_inputs
         )
+
+
+def _bind_order(task: SuperstepTask, run: StageRun, built: Built) -> None:
+    """Let a stage of an ordered run know how to encode what it numbers things by."""
+    if run.order is None:
+        return
+    descriptors = built.descriptors
+    for transform_id, proto in descriptors.transforms(run.stage).items():
+        if _is_keyed(proto):
+            key_coder = descriptors.main_coder(proto).key_coder()
+            run.key_encoders[transform_id] = key_coder.get_impl().encode
+    for port in run.stage.reads:
+        channel, coder = task.channels[port.channel], descriptors.coder(port.channel)
+        if channel.groups:
+            pair = coder.wrapped_value_coder
+            run.key_encoders[port.transform_id] = pair.key_coder().get_impl().encode
+        else:
+            run.encode = coder.wrapped_value_coder.get_impl().encode
+        if channel.order_bytes:
+            target = (run.number, port.transform_id)
+            known = built.merging.setdefault(target, ElementMerger(channel.order_bytes))
+            built.mergers[port.channel] = known
+    for side in run.stage.side_inputs:
+        if width := task.channels[side.channel].order_bytes:
+            built.mergers.setdefault(side.channel, ElementMerger(width))
+
+
+def _is_keyed(proto: Proto) -> bool:
+    """Whether a transform is a ParDo with state cells or timers."""
+    if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
+        return False
+    payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
+    return bool(payload.state_specs or payload.timer_family_specs)
 
 
 def _bind_reader(

@@ -7,7 +7,7 @@ does the work; nothing passes through a transport. Knows no watermark: see `stag
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,8 +16,9 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, statesampler
 from apache_beam.utils import proto_utils
 
-from headrace.plan.supersteps import Stage
+from headrace.plan.supersteps import Port, Stage
 from headrace.worker.batched.batches import Meta
+from headrace.worker.batched.cause import caused_by
 from headrace.worker.batched.chains import augment
 from headrace.worker.batched.operations import Finalisers, ShardWrite, Shared, quick_sampling
 from headrace.worker.batched.route import Route
@@ -27,8 +28,8 @@ from headrace.worker.task.memory import Cells, Timers
 
 _LOG = logging.getLogger(__name__)
 
-#: Makes the writer of an output that goes to these channels.
-MakeWriter = Callable[[list[int]], Writer]
+#: Makes the writer of an output that goes to the channels of these ports.
+MakeWriter = Callable[[Sequence[Port]], Writer]
 #: Takes what a bundle has left for later: the transform and Beam's residual.
 Leave = Callable[[str, Any], None]
 
@@ -91,9 +92,9 @@ class Bundles:
             frozenset(), descriptor, None, None, self._sampler, cells, None
         )
         self._writers: list[Writer] = []
-        for op in self.ops.values():
+        for transform_id, op in self.ops.items():
             if isinstance(op, ShardWrite):
-                writer = make_writer(op.channels)
+                writer = make_writer([p for p in stage.writes if p.transform_id == transform_id])
                 op.bind(writer)
                 self._writers.append(writer)
         self._route = Route(descriptor, self.ops, factory.context)
@@ -146,7 +147,7 @@ class Bundles:
 
     def run(self, transform_id: str, values: list[Value], meta: Meta) -> None:
         """Process a batch."""
-        with self.active():
+        with self.active(), caused_by(None):
             self.begin()
             self._route.entries[transform_id](values, meta)
             self._in_bundle += len(values)
@@ -170,9 +171,10 @@ class Bundles:
         """End the bundle that is open, if any."""
         if self._context is None:
             return
-        for transform_id, op in self.ops.items():
-            self._route.before_finish(transform_id)
-            op.finish()
+        with caused_by(None if self._stage.order is None else self._stage.order.ended()):
+            for transform_id, op in self.ops.items():
+                self._route.before_finish(transform_id)
+                op.finish()
         self._forget_written_state()
         if delayed := self._context.delayed_applications:
             names = {id(op): transform_id for transform_id, op in self.ops.items()}

@@ -5,12 +5,13 @@ Takes the task and where rows go, gives writers; counts what leaves the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
 
-from headrace.plan.supersteps import ChannelKind
+from headrace.plan.order import PortOrder
+from headrace.plan.supersteps import Channel, ChannelKind, Port
 from headrace.worker.batched.batches import Meta
 from headrace.worker.beam_types import Value
 from headrace.worker.exchange.column_writer import ColumnWriter
@@ -18,6 +19,16 @@ from headrace.worker.exchange.file_writer import FileWriter
 from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.exchange.ordered_writer import (
+    OrderedLocalWriter,
+    OrderedWriter,
+    Where,
+    by_key,
+    in_turn,
+    keyed_row_encoder,
+    row_encoder,
+    to_one,
+)
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter, Writer
 from headrace.worker.protocol import SuperstepTask
@@ -81,22 +92,24 @@ class Outlets:
             self._counts[row.channel] = self._counts.get(row.channel, 0) + row.elements
         self._target(row)
 
-    def writer(self, channels: list[int]) -> Writer:
-        """Make the writer of an output that goes to these channels."""
-        writers = [self._channel(index) for index in channels]
+    def writer(self, ports: Sequence[Port]) -> Writer:
+        """Make the writer of an output that goes to the channels of these ports."""
+        writers = [self._channel(port.channel, port.order) for port in ports]
         return writers[0] if len(writers) == 1 else Fanout(writers)
 
-    def _channel(self, index: int) -> Writer:
+    def _channel(self, index: int, order: PortOrder | None) -> Writer:
         channel = self._task.channels[index]
         if channel.kind is ChannelKind.OUTPUT:
-            return self._columns(index)
+            return self._columns(index, order)
+        if order is not None:
+            return self._ordered(index, channel, order)
         if channel.groups:
             return self._groups(index)
         if channel.kind is ChannelKind.LOCAL:
             return LocalWriter(self._reader(index))
         return self._rows(index)
 
-    def _columns(self, index: int) -> Writer:
+    def _columns(self, index: int, order: PortOrder | None) -> Writer:
         label = self._task.channels[index].label
         schema = pa.ipc.read_schema(pa.py_buffer(dict(self._task.schemas)[index]))
         size = self._task.settings.super_tuple_bytes
@@ -107,7 +120,7 @@ class Outlets:
             )
         return ColumnWriter(
             index, label, schema, self.send, shard=self._shard % self._task.shards,
-            super_tuple_bytes=size,
+            super_tuple_bytes=size, order=order,
         )
 
     def _folder_of(self, index: int) -> str:
@@ -129,6 +142,35 @@ class Outlets:
             super_tuple_bytes=self._task.settings.super_tuple_bytes,
             fixed_shard=self._shard if local else None,
             sliced=channel.slices is not None,
+        )
+
+    def _ordered(self, index: int, channel: Channel, order: PortOrder) -> Writer:
+        """Make a writer that numbers what it writes."""
+        local = channel.kind is ChannelKind.LOCAL
+        if local and not channel.groups:
+            return OrderedLocalWriter(self._reader(index), order)
+        coder, shards = self._descriptors.coder(index), self._task.shards
+        slots: list[tuple[int, ...]] = [(shard,) for shard in range(shards)]
+        where: Where = to_one
+        if local:
+            slots = [(self._shard,)]
+        elif channel.kind is ChannelKind.BROADCAST:
+            slots = [tuple(range(shards))]
+        elif channel.kind in (ChannelKind.GROUP, ChannelKind.KEYED):
+            where = by_key(coder, shards)
+        elif channel.kind is ChannelKind.SPREAD:
+            where = in_turn(self._shard, shards)
+        side = channel.kind is ChannelKind.BROADCAST
+        return OrderedWriter(
+            index,
+            keyed_row_encoder(coder) if channel.groups else row_encoder(coder),
+            where,
+            slots,
+            self._take if local else self.send,
+            order=order,
+            kind=PayloadKind.KEYED_ROWS if channel.groups else PayloadKind.ROWS,
+            rank=Rank.SIDE_INPUT if side else Rank.DATA,
+            super_tuple_bytes=self._task.settings.super_tuple_bytes,
         )
 
     def _rows(self, index: int) -> Writer:

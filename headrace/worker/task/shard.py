@@ -14,15 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from apache_beam.testing.test_stream import WindowedValueHolder
-from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.timestamp import Timestamp
-
 from headrace.errors import TransportError
 from headrace.plan.clocks import MAX_TIME as END
-from headrace.plan.sources import Frame, Impulse
-from headrace.plan.supersteps import ChannelKind
-from headrace.worker.batched.batches import BATCH_VALUES, batch_of
+from headrace.plan.order import source_number
+from headrace.plan.sources import Frame
+from headrace.worker.batched.batches import BATCH_VALUES, numbered
 from headrace.worker.beam_types import Value
 from headrace.worker.exchange.row_reader import RowReader
 from headrace.worker.exchange.super_tuples import (
@@ -39,6 +35,7 @@ from headrace.worker.task.logs import TaskLogs
 from headrace.worker.task.memory import Memory
 from headrace.worker.task.outlets import Send
 from headrace.worker.task.report_rows import row_of
+from headrace.worker.task.sources import feed
 from headrace.worker.task.stage import StageRun
 from headrace.worker.task.stored import Stored
 from headrace.worker.task.trace import Trace
@@ -64,6 +61,7 @@ class ShardRun:
         """Describe a shard; `bounded` and `streaming` make the two kinds that there are."""
         self._task = task
         self._shard = shard
+        self._partition = shard  # of a DataFrame that feeds the task
         self._home = shard % task.shards  # a partition of a DataFrame is no shard
         self._memory = memory
         self._marks = marks
@@ -93,9 +91,23 @@ class ShardRun:
     # -- one epoch
 
     def run_epoch(
-        self, epoch: Epoch, send: Send, rows: Iterable[SuperTuple], frame: Iterable[Value] | None
+        self,
+        epoch: Epoch,
+        send: Send,
+        rows: Iterable[SuperTuple],
+        frame: Iterable[Value] | None,
+        partition: int | None = None,
     ) -> None:
-        """Run one epoch, to its report; `frame` are Arrow batches of a DataFrame, if one feeds."""
+        """Run one epoch, to its report.
+
+        Args:
+            epoch: which one.
+            send: takes what leaves the task.
+            rows: super tuples.
+            frame: Arrow batches of a DataFrame, if one feeds the task.
+            partition: which of the DataFrame's partitions; if not given, as the shard.
+        """
+        self._partition = self._shard if partition is None else partition
         with self._logs() as logs:
             try:
                 built = self._run_epoch(epoch, send, rows, frame)
@@ -117,7 +129,6 @@ class ShardRun:
                 self._take_frame(frame, epoch, built)
             else:
                 self._take_rows(rows, built)
-                self._open_sides(built)
             report = self._finish(epoch, built)
         finally:
             self._memory.close()
@@ -176,8 +187,12 @@ class ShardRun:
             ceiling = clock.ceiling(epoch.now)
         reader = RowReader(built.descriptors.coder(source), now=now, ceiling=ceiling, step=step)
         most = min(BATCH_VALUES, self._task.settings.max_bundle_elements or BATCH_VALUES)
+        number = source_number(source, self._partition) if run.order is not None else 0
         for batch in batches:
             for rows, meta in reader.timed(batch, most):
+                if run.order is not None:
+                    meta = numbered(rows, meta, range(number, number + len(rows)))
+                    number += len(rows)
                 run.push(transform_id, rows, meta)
         self._highs, self._untimed = reader.highs, reader.dropped
 
@@ -190,17 +205,30 @@ class ShardRun:
                 self._marks.hear(marshal.loads(row.payload))
             elif row.kind == PayloadKind.HIGHS:
                 self._marks.seen(marshal.loads(row.payload))
-            elif row.rank == Rank.SIDE_INPUT:
-                built.sides[row.channel].add_rows(row.payload)
             else:
-                if not self._sides_in:
+                if row.rank != Rank.SIDE_INPUT and not self._sides_in:
                     self._open_sides(built)
-                self._take(row)
+                if row.numbers and row.channel in built.mergers:
+                    for merged in built.mergers[row.channel].add(row):
+                        self._take(merged)
+                else:
+                    self._take(row)
+        self._open_sides(built)
+        self._take_held(built)
+
+    def _take_held(self, built: Built) -> None:
+        """Nothing more comes: what waited for its place in the order goes on."""
+        for merger in {id(m): m for m in built.mergers.values()}.values():
+            for merged in merger.flush():
+                self._take(merged)
 
     def _open_sides(self, built: Built) -> None:
         """All of the side inputs is in: see who need not wait any longer."""
         if self._sides_in:
             return
+        for channel in built.sides.keys() & built.mergers.keys():
+            for merged in built.mergers[channel].flush():
+                self._take(merged)
         self._sides_in = True
         if not built.sides:
             return
@@ -216,6 +244,9 @@ class ShardRun:
     def _take(self, row: SuperTuple) -> None:
         built = self._built
         assert built is not None
+        if row.rank == Rank.SIDE_INPUT:
+            built.sides[row.channel].add_rows(row.payload)
+            return
         grouper = built.groupers.get(row.channel)
         if grouper is not None:
             grouper.add(row.kind, row.elements, row.payload)
@@ -224,7 +255,8 @@ class ShardRun:
             msg = f"channel {row.channel} was sent a payload of kind {row.kind}"
             raise TransportError(msg)
         run, transform_id = built.readers[row.channel]
-        run.push_rows(transform_id, row.payload, built.decoders[row.channel])
+        numbers = built.mergers[row.channel].numbers if row.channel in built.mergers else None
+        run.push_rows(transform_id, row.payload, built.decoders[row.channel], numbers)
 
     # -- time
 
@@ -273,7 +305,7 @@ class ShardRun:
         """Give the stage's input and output watermark."""
         last_in, last_out = epoch.watermarks.get((stage.number, self._shard), NOTHING_YET)
         watermark = self._marks.at_input(stage.stage, last_in)
-        self._feed(stage, epoch, built)
+        feed(stage, self._task, self._shard, epoch, built.descriptors)
         behind = watermark
         seen: set[int] = set()
         for port in stage.stage.reads:
@@ -286,23 +318,6 @@ class ShardRun:
         out = stage.advance(behind, last_out, partial(self._expire, stage))
         self._marks.reached(stage.stage, out)
         return watermark, out
-
-    def _feed(self, stage: StageRun, epoch: Epoch, built: Built) -> None:
-        """Push what no row brings: impulses, and the elements of test streams."""
-        for port in stage.stage.reads:
-            channel = self._task.channels[port.channel]
-            # An impulse fires on one shard only, on another one for each source.
-            mine = port.channel % self._task.shards == self._shard
-            if channel.kind is not ChannelKind.SOURCE or not mine:
-                continue
-            if isinstance(channel.source, Impulse) and epoch.first:
-                stage.push(port.transform_id, [b""], GlobalWindows.windowed_value(b""))
-            for index, coder_id, elements in epoch.arrivals:
-                if index == port.channel:
-                    decode = built.descriptors.coder_of(coder_id).decode
-                    found = [_scripted(decode(data), micros) for data, micros in elements]
-                    if found:
-                        stage.push(port.transform_id, *batch_of(found))
 
     def _expire(self, stage: StageRun, watermark: int) -> None:
         if stage.stateful and watermark < END:
@@ -369,13 +384,6 @@ class ShardRun:
                 stage.bundles.teardown()
             except Exception:  # noqa: BLE001 (must not hide an earlier failure, nor undo a result)
                 _LOG.warning("teardown failed in stage %s", stage.stage.name, exc_info=True)
-
-
-def _scripted(value: Value, micros: int) -> Any:
-    """Give an element of a test stream its time, and the windows it may bring along."""
-    if isinstance(value, WindowedValueHolder):
-        return value.windowed_value
-    return GlobalWindows.windowed_value(value, Timestamp(micros=micros))
 
 
 def _nobody_waits(window: bytes) -> bool:  # noqa: ARG001 (whichever)

@@ -19,16 +19,27 @@ from apache_beam.runners.common import DoFnSignature
 
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.supersteps import Stage
-from headrace.worker.batched.batches import BATCH_VALUES, Meta, batch_of, in_millis, pick
+from headrace.worker.batched.batches import (
+    BATCH_VALUES,
+    Meta,
+    batch_of,
+    in_millis,
+    numbered,
+    pick,
+)
+from headrace.worker.batched.cause import caused_by
 from headrace.worker.batched.chains import pick_one
 from headrace.worker.beam_types import Element, Proto, Value
+from headrace.worker.exchange.order_numbers import Numbers, widened
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import Epoch
 from headrace.worker.task.bundles import Bundles, MakeWriter, call_finalisers
+from headrace.worker.task.firing_numbers import group_numbers, released_numbers, timer_number
 from headrace.worker.task.memory import Memory, Opened, Pending, Residuals
 from headrace.worker.task.trace import Trace
 from headrace.worker.task.watermarks import at_output
 from headrace.worker.userstate.splitter import splitting
+from headrace.worker.userstate.timers import DueTimer
 
 _PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
 
@@ -77,6 +88,10 @@ class StageRun:
         self.late: Lateness | None = None  # if elements go to a stateful ParDo one by one
         self.trace: Trace | None = None  # if a worker was lost in this epoch before
         self.lateness = 0  # how long elements may come after the end of their windows
+        self.order = stage.order  # how what leaves is numbered, if the run is ordered
+        self._shifts = {p.transform_id: p.order.shift for p in stage.reads if p.order is not None}
+        self.key_encoders: dict[str, Callable[[Value], bytes]] = {}  # by transform
+        self.encode: Callable[[Value], bytes] | None = None  # of whole elements
         self._now = 0
         self._bundle_seconds = 1.0
         self._until: float | None = None
@@ -102,7 +117,15 @@ class StageRun:
     # -- elements
 
     def push(self, transform_id: str, values: list[Value], meta: Meta) -> None:
-        """Process a batch: what is not too late, and what has its side inputs."""
+        """Process a batch: what is not too late, and what has its side inputs.
+
+        In an ordered run the meta has the numbers of what caused the elements.
+        """
+        if self.order is not None and (shift := self._shifts[transform_id]):
+            meta = meta._replace(numbers=widened(meta.numbers, shift))
+        self._admit(transform_id, values, meta)
+
+    def _admit(self, transform_id: str, values: list[Value], meta: Meta) -> None:
         if self.late is not None:
             in_time = self.late.in_time(values, meta)
             if in_time is None:
@@ -121,17 +144,28 @@ class StageRun:
         Beam's runners hand groups over encoded, with whole milliseconds; so the end of a window is
         the same time here as after the next exchange.
         """
-        self.push(transform_id, groups, in_millis(meta))
+        if self.order is None:
+            self.push(transform_id, groups, in_millis(meta))
+        else:  # a grouping's stage has one input, and these are the stage's own numbers
+            numbers = group_numbers(self.order, self.key_encoders[transform_id], groups, meta)
+            self._admit(transform_id, groups, numbered(groups, in_millis(meta), numbers))
 
-    def push_rows(self, transform_id: str, payload: bytes, decode: Any) -> None:
-        """Process encoded windowed values."""
+    def push_rows(
+        self, transform_id: str, payload: bytes, decode: Any, numbers: Numbers | None = None
+    ) -> None:
+        """Process encoded windowed values; in an ordered run, with their numbers."""
         stream = create_InputStream(payload)
         room = min(BATCH_VALUES, self.bundles.limit or BATCH_VALUES)
+        done = 0
         while stream.size() > 0:
             found: list[Value] = []
             while stream.size() > 0 and len(found) < room:
                 found.append(decode(stream, True))
-            self.push(transform_id, *batch_of(found))
+            values, meta = batch_of(found)
+            if numbers is not None:
+                meta = numbered(values, meta, numbers[done : done + len(values)])
+                done += len(values)
+            self.push(transform_id, values, meta)
 
     def release(self, opened: Opened, watermarks: list[int]) -> None:
         """Process what waited for side inputs that are there now."""
@@ -139,13 +173,16 @@ class StageRun:
             return
         (port,) = {port.transform_id for port in self.stage.reads}
         for values, meta in self.pending.release(opened, watermarks):
+            if self.order is not None:
+                numbers = released_numbers(self.order, self.encode, values, meta)
+                meta = numbered(values, meta, numbers)
             self._run(port, values, meta)
 
     def _run(self, transform_id: str, values: list[Value], meta: Meta) -> None:
         if self.trace is not None:
             if len(values) > 1:
                 for i, value in enumerate(values):
-                    self._run(transform_id, [value], pick_one(pick(meta, [i])))
+                    self._run(transform_id, [value], pick(meta, [i]))
                 return
             self.trace.element(self._steps, values[0], pick_one(meta).timestamp_micros)
         if self.bounded or not self._splittable:
@@ -156,7 +193,7 @@ class StageRun:
         for i, value in enumerate(values):
             share = _share(self._deadline(), len(values) - i)
             with splitting(self._splittable, share, self._split_off):
-                self.bundles.run(transform_id, [value], pick_one(pick(meta, [i])))
+                self.bundles.run(transform_id, [value], pick(meta, [i]))
 
     def _deadline(self) -> float:
         """Give when splittable DoFns must have come to rest in this epoch."""
@@ -204,10 +241,16 @@ class StageRun:
             while due is not None:
                 if self.trace is not None:
                     self.trace.timer((due.transform_id,), due.family)
-                self.bundles.ops[due.transform_id].process_timer(due.family, due.timer)
+                with caused_by(self._timer_number(due)):
+                    self.bundles.ops[due.transform_id].process_timer(due.family, due.timer)
                 due = self._timers.pop(watermark, now)
             self.bundles.end()
         return fired
+
+    def _timer_number(self, due: DueTimer) -> int | None:
+        if self.order is None:
+            return None
+        return timer_number(self.order, self.key_encoders[due.transform_id], due)
 
     # -- splittable DoFns
 
@@ -234,14 +277,18 @@ class StageRun:
                     element = self._truncated(residual.transform_id, element)
                     if element is None:
                         continue
-                if self.bounded:
-                    op.process(element)
-                    continue
-                with splitting(self._splittable, _share(until, len(due) - i), self._split_off):
-                    op.process(element)
+                with caused_by(self._residual_number(residual.element)):
+                    if self.bounded:
+                        op.process(element)
+                        continue
+                    with splitting(self._splittable, _share(until, len(due) - i), self._split_off):
+                        op.process(element)
             self.bundles.end()
             if time.monotonic() >= until:
                 break
+
+    def _residual_number(self, encoded: bytes) -> int | None:
+        return None if self.order is None else self.order.fired(0, encoded)
 
     def _wait_for_residuals(self) -> bool:
         """In a bounded run, sleep until the next residual is due; say whether there is one."""

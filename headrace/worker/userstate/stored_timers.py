@@ -40,6 +40,7 @@ class _Family:
         self.transform_id = transform_id
         self.family = family
         self.line = line
+        self.by_event_time = line.by_event_time
         key_coder, window_coder = timer_coder._get_component_coders()  # noqa: SLF001 (no other way)
         self.owners = Owners(transform_id, key_coder)
         self.part = part(family.encode())
@@ -50,7 +51,7 @@ class _Family:
         self.decode: Callable[[bytes], Value] = impl.decode
 
     def due(self, timer: Timer) -> DueTimer:
-        return DueTimer(self.transform_id, self.family, timer)
+        return DueTimer(self.transform_id, self.family, timer, self.by_event_time)
 
 
 class _Set(NamedTuple):
@@ -69,6 +70,7 @@ class _Line:
         self.index = head(index, stage)
         self.letter = self.index[:1]
         self._kind = index
+        self.by_event_time = index is Kind.TIMER_EVENT
         self._stage = stage
         self._live = live
         self.forget()

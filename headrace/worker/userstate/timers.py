@@ -27,6 +27,7 @@ class DueTimer(NamedTuple):
     transform_id: str
     family: str
     timer: Timer
+    by_event_time: bool = True
 
 
 class MemoryTimers:
@@ -71,7 +72,7 @@ class MemoryTimers:
                 live = self._live.get(name)
                 if live is not None and live[0] == count:  # else cleared or moved since
                     del self._live[name]
-                    return DueTimer(name[0], name[1], live[1])
+                    return DueTimer(name[0], name[1], live[1], heap is self._event)
         return None
 
     def hold(self) -> int:

@@ -1,0 +1,187 @@
+"""Writes elements with their order numbers into super tuples, whatever the channel's kind.
+
+Each element is encoded by itself and its size noted, so that a reader can put elements of several
+rows into order without decoding them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from apache_beam import coders
+from apache_beam.coders.coder_impl import create_OutputStream
+
+from headrace.plan.order import PortOrder
+from headrace.worker.batched.batches import Columns, Meta, elements, numbered
+from headrace.worker.batched.cause import Cause
+from headrace.worker.beam_types import Element, Value, WindowedCoder
+from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.exchange.order_numbers import Numberer, Numbers, pack
+from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
+from headrace.worker.exchange.writers import Send
+
+#: Writes one element into a stream of bytes.
+Encode = Callable[[Element, Any], None]
+#: Gives the slot that an element goes to.
+Where = Callable[[Element], int]
+
+
+class OrderedWriter:
+    """Encodes elements one after the other, for one slot each; a slot is a shard or all of them.
+
+    Args:
+        channel: where they go.
+        encode: writes an element.
+        where: says to which slot.
+        slots: for each slot, the shards that get what is in it.
+        send: takes the rows.
+        order: how numbers are made.
+        kind: of the payload.
+        rank: of the rows.
+        super_tuple_bytes: size of a row.
+    """
+
+    def __init__(
+        self,
+        channel: int,
+        encode: Encode,
+        where: Where,
+        slots: list[tuple[int, ...]],
+        send: Send,
+        *,
+        order: PortOrder,
+        kind: PayloadKind,
+        rank: Rank,
+        super_tuple_bytes: int,
+    ) -> None:
+        self._channel, self._encode, self._where, self._slots = channel, encode, where, slots
+        self._send, self._kind, self._rank = send, kind, rank
+        self._limit = super_tuple_bytes
+        self._width = order.number_bytes
+        self._numberer = Numberer(order)
+        self._streams = [create_OutputStream() for _ in slots]
+        self._numbers: list[list[int]] = [[] for _ in slots]
+        self._sizes: list[list[int]] = [[] for _ in slots]
+        self._seq = 0
+
+    def process(self, element: Element) -> None:
+        """Take one windowed value."""
+        self._put(element, self._numberer.one(Cause.number))
+
+    def write(self, values: list[Value], meta: Meta) -> None:
+        """Take a batch."""
+        put = self._put
+        numbers = self._numberer.each(causes(values, meta))
+        for element, number in zip(elements(values, meta), numbers, strict=True):
+            put(element, number)
+
+    def _put(self, element: Element, number: int) -> None:
+        slot = self._where(element)
+        stream = self._streams[slot]
+        before = stream.size()
+        self._encode(element, stream)
+        size = stream.size()
+        self._numbers[slot].append(number)
+        self._sizes[slot].append(size - before)
+        if size >= self._limit:
+            self._ship(slot)
+
+    def _ship(self, slot: int) -> None:
+        numbers, sizes = self._numbers[slot], self._sizes[slot]
+        if not numbers:
+            return
+        payload = self._streams[slot].get()
+        packed = pack(numbers, self._width, sizes)
+        for shard in self._slots[slot]:
+            self._send(
+                SuperTuple(
+                    shard, self._rank, self._channel, self._kind, self._seq, len(numbers),
+                    payload, packed,
+                )
+            )
+        self._seq += len(numbers)
+        self._streams[slot] = create_OutputStream()
+        self._numbers[slot], self._sizes[slot] = [], []
+
+    def flush(self) -> None:
+        """Ship what is held."""
+        for slot in range(len(self._slots)):
+            self._ship(slot)
+        self._numberer.forget()
+
+
+class OrderedLocalWriter:
+    """Hands elements to a stage of the same superstep, with their numbers."""
+
+    def __init__(self, push: Callable[[list[Value], Meta], None], order: PortOrder) -> None:
+        self._push = push
+        self._numberer = Numberer(order)
+
+    def process(self, element: Element) -> None:
+        """Take one windowed value."""
+        number = self._numberer.one(Cause.number)
+        self._push([element.value], numbered([element.value], element, [number]))
+
+    def write(self, values: list[Value], meta: Meta) -> None:
+        """Take a batch."""
+        numbers = self._numberer.each(causes(values, meta))
+        self._push(values, numbered(values, meta, numbers))
+
+    def flush(self) -> None:
+        """Nothing is held."""
+        self._numberer.forget()
+
+
+def causes(values: list[Value], meta: Meta) -> Numbers:
+    """Give the number of what caused each value of a batch."""
+    if type(meta) is Columns and meta.numbers is not None:
+        return meta.numbers
+    return [Cause.number] * len(values)  # type: ignore[list-item]  # refused by the numberer
+
+
+def row_encoder(windowed_coder: WindowedCoder) -> Encode:
+    """Write windowed values, as `PayloadKind.ROWS` has them."""
+    encode = windowed_coder.get_impl().encode_to_stream
+    return lambda element, stream: encode(element, stream, True)
+
+
+def keyed_row_encoder(windowed_coder: WindowedCoder) -> Encode:
+    """Write keys and windowed values without them, as `PayloadKind.KEYED_ROWS` has them."""
+    pair = windowed_coder.wrapped_value_coder
+    encode_key = pair.key_coder().get_impl().encode
+    encode_rest = coders.WindowedValueCoder(
+        pair.value_coder(), windowed_coder.window_coder
+    ).get_impl().encode_to_stream
+
+    def encode(element: Element, stream: Any) -> None:
+        key, value = element.value
+        stream.write(encode_key(key), True)
+        encode_rest(element.with_value(value), stream, True)
+
+    return encode
+
+
+def by_key(windowed_coder: WindowedCoder, shards: int) -> Where:
+    """Send each element to the shard of its key."""
+    where = ShardOf(windowed_coder.wrapped_value_coder.key_coder(), shards).any
+    return lambda element: where(element.value[0])
+
+
+def in_turn(first: int, shards: int) -> Where:
+    """Deal elements out to the shards, one after the other."""
+    turn = first % shards
+
+    def where(element: Element) -> int:
+        del element
+        nonlocal turn
+        turn = turn + 1 if turn + 1 < shards else 0
+        return turn
+
+    return where
+
+
+def to_one(element: Element) -> int:
+    """Send all to the first slot."""
+    del element
+    return 0
