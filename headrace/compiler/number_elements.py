@@ -7,6 +7,7 @@ on every way to a sink that wants its rows in order; elsewhere elements carry no
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,9 @@ _PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTI
 _ONE_WINDOW = frozenset({
     common_urns.global_windows.urn, common_urns.fixed_windows.urn, common_urns.session_windows.urn,
 })
+
+#: What Beam calls the write of a flatten's input: the flatten's name and the input's place.
+_FLATTEN_WRITE = re.compile(r"(.*)/Write/(\d+)")
 
 #: Where elements meet: what a stage reads by one transform, or a channel that no transform reads.
 _Target = tuple[str, str]
@@ -98,6 +102,8 @@ class _Numbering:
         for stage in self._stages:
             for port in stage.writes:
                 self._meetings[self._targets[port.channel]].writers.append((stage.stage_id, port))
+        for meeting in self._meetings.values():
+            meeting.writers.sort(key=_place)
         self._wanted = self._find_wanted(is_ordered)
         self._orders: dict[StageId, StageOrder] = {}
         self._widths: dict[tuple[StageId, str], int] = {}  # of what a stage reads
@@ -248,6 +254,15 @@ class _Numbering:
         if index not in self._wanted or channel.kind is ChannelKind.SOURCE:
             return 0
         return (self._meetings[self._targets[index]].width + 7) // 8
+
+
+def _place(writer: tuple[StageId, Port]) -> tuple[str, int, StageId]:
+    """Give the place of a branch among those that meet: as the inputs of the flatten stand."""
+    stage_id, port = writer
+    found = _FLATTEN_WRITE.fullmatch(port.transform_id)
+    if found is None:
+        return port.transform_id, -1, stage_id
+    return found[1], int(found[2]), stage_id
 
 
 def _has_timers(proto: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import uuid
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -12,13 +14,15 @@ from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 from headrace.io import ReadFromSpark
+from headrace.state.crash_points import Point, observed
 from headrace.testing import Collected, LocalRunner, ScriptedStream
 from tests.ordered.made_pipelines import MOST, STREAM_STEPS, Pair, build, chains
 
 SCHEMA = "key string, number long"
+SLOW = "HEADRACE_SLOW" in os.environ
 EVENTS = "key string, number long, at double"
 TIMES = settings(
-    max_examples=60, deadline=None,
+    max_examples=200 if SLOW else 12, deadline=None, derandomize=not SLOW,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 numbers = st.lists(st.integers(0, MOST - 1), max_size=60)
@@ -41,13 +45,43 @@ def of_row(row: Any) -> Pair:
     return row.key, row.number
 
 
-def stream(chain: list[str], epochs: list[list[int]], shards: int) -> list[tuple[Any, ...]]:
+class EndedError(Exception):
+    """A driver that dies."""
+
+
+def stream(
+    chain: list[str], epochs: list[list[int]], shards: int, kills: Sequence[tuple[Point, int]] = ()
+) -> list[tuple[Any, ...]]:
+    """Run a stream to its end, with a new driver after each kill."""
     into, events = Collected(), ScriptedStream(EVENTS)
     for epoch in epochs:
         events.add(*((f"k{n % 7}", n, float(n % 40)) for n in epoch))
-    options = PipelineOptions(
-        [f"--shards={shards}", "--ordered", "--available_now", "--super_tuple_bytes=200"]
-    )
+    place = f"memory://ordered-{uuid.uuid4().hex}"
+    left = list(kills)
+
+    def end(point: Point, epoch: int, attempt: str, partition: str) -> None:
+        del attempt, partition
+        if left and (point, epoch) == left[0]:
+            del left[0]
+            raise EndedError
+
+    with observed(end):
+        for _ in range(len(kills) + 1):
+            try:
+                drive(chain, events, into, shards, place)
+            except EndedError:
+                continue
+            break
+    return [row for _, rows in sorted(into.epochs.items()) for row in rows]
+
+
+def drive(
+    chain: list[str], events: ScriptedStream, into: Collected, shards: int, place: str
+) -> None:
+    options = PipelineOptions([
+        f"--shards={shards}", "--ordered", "--available_now", "--super_tuple_bytes=200",
+        f"--checkpoint={place}",
+    ])
     with beam.Pipeline(runner=LocalRunner(), options=options) as p:
         source = (
             p
@@ -56,7 +90,6 @@ def stream(chain: list[str], epochs: list[list[int]], shards: int) -> list[tuple
         )
         # Beam refuses to group what never ends, unless windows or triggers cut it.
         _ = build(source, ["fixed", *chain]) | "Write" >> into.sink(SCHEMA)
-    return [row for _, rows in sorted(into.epochs.items()) for row in rows]
 
 
 @TIMES
@@ -83,6 +116,29 @@ def test_a_stream_in_order_is_that_of_one_shard(
     chain: list[str], epochs: list[list[int]], shards: int
 ) -> None:
     assert stream(chain, epochs, shards) == stream(chain, epochs, 1)
+
+
+points = st.sampled_from([
+    Point.BEFORE_TASKS, Point.BEFORE_SEAL, Point.AFTER_SEAL, Point.BEFORE_SINKS, Point.AFTER_SINKS,
+    Point.AFTER_MANIFEST,
+])
+
+
+@TIMES
+@given(
+    chains(STREAM_STEPS, most=4), st.lists(numbers, min_size=2, max_size=4),
+    st.sampled_from([2, 3]), st.lists(st.tuples(points, st.integers(0, 5)), max_size=3),
+)
+@example(
+    ["mix", "group"], [list(range(30)), list(range(60)), [1, 2]], 3,
+    [(Point.AFTER_SEAL, 1), (Point.AFTER_SINKS, 1), (Point.AFTER_MANIFEST, 2)],
+)
+def test_a_stream_in_order_is_that_of_one_shard_after_kills_too(
+    chain: list[str], epochs: list[list[int]], shards: int, kills: list[tuple[Point, int]]
+) -> None:
+    if "numbered" in chain:
+        chain = [step for step in chain if step != "numbered"]  # what self holds dies with it
+    assert stream(chain, epochs, shards, kills) == stream(chain, epochs, 1)
 
 
 def in_turn(found: list[Pair], chain: list[str]) -> Iterator[Pair]:

@@ -80,7 +80,16 @@ class ColumnWriter:
 
     def process(self, element: Element) -> None:
         """Take one windowed value."""
-        self.write([element.value], element)
+        if self._numberer is None:
+            self.write([element.value], element)
+            return
+        value = element.value
+        row = self._getters[type(value)](value)
+        number = self._numberer.one(Cause.number)
+        for _ in element.windows:
+            self._held.append(row)
+            self._numbers.append(number)
+        self._look(weight((row,)))
 
     def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
@@ -95,7 +104,10 @@ class ColumnWriter:
         else:
             for _ in meta.windows:
                 self._held += rows
-        self._held_bytes += weight(rows)
+        self._look(weight(rows))
+
+    def _look(self, more_bytes: int) -> None:
+        self._held_bytes += more_bytes
         if len(self._held) >= self._limit or self._held_bytes >= WAITING_BYTES:
             self._ship_held()
 

@@ -53,6 +53,12 @@ class ShardOf:
             return [crc32(key.encode("utf-8", "surrogatepass")) % shards for key in keys]
         return list(map(self.faithful, keys))
 
+    def each_of_any(self, keys: list[Key]) -> list[int]:
+        """Give the shards of many keys, faithful or not."""
+        if self._kept.issuperset(map(type, keys)):
+            return self.each(keys)
+        return list(map(self.any, keys))
+
     def any(self, key: Key) -> int:
         """Give the shard of any key."""
         kind = type(key)

@@ -42,6 +42,11 @@ class Merger(Generic[C]):
         self._next_look = 0  # as many must be held before it pays to merge again
         self._bound: int | None = None  # the least number of the last row
 
+    @property
+    def held(self) -> int:
+        """How many elements wait for their place."""
+        return self._count
+
     def add(self, numbers: Numbers, content: C) -> Iterator[Merged[C]]:
         """Take a row; give what is whole now."""
         if not is_sorted(numbers):

@@ -30,8 +30,8 @@ class Numberer:
     """Numbers what leaves a stage by one port."""
 
     def __init__(self, order: PortOrder) -> None:
-        self._shift = order.shift
-        self._branch = order.branch
+        self._shift = order.shift + (0 if order.branch is None else BRANCH_BITS)
+        self._branch = order.branch or 0
         self._many = order.many
         self._last: int | None = None
         self._sub = 0
@@ -42,19 +42,21 @@ class Numberer:
 
     def one(self, cause: int | None) -> int:
         """Number one element."""
-        return self.each((_known(cause),))[0]
+        number = _known(cause) << self._shift | self._branch
+        if not self._many:
+            return number
+        if number == self._last:
+            self._sub += 1
+        else:
+            self._last, self._sub = number, 0
+        return number << SUB_BITS | self._sub
 
     def each(self, causes: Numbers) -> Numbers:
         """Number elements by what caused them."""
         if causes:
             _known(causes[0])
-        widened = self._widened(causes)
-        return self._counted(widened) if self._many else widened
-
-    def _widened(self, causes: Numbers) -> Numbers:
-        if self._branch is None:
-            return widened(causes, self._shift)
-        return widened(causes, self._shift + BRANCH_BITS, self._branch)
+        numbers = widened(causes, self._shift, self._branch)
+        return self._counted(numbers) if self._many else numbers
 
     def _counted(self, numbers: Numbers) -> Numbers:
         """Put a sub-index behind each number: the n-th that leaves by the same cause."""

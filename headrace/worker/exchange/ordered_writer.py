@@ -6,7 +6,7 @@ rows into order without decoding them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from apache_beam import coders
@@ -23,8 +23,8 @@ from headrace.worker.exchange.writers import Send
 
 #: Writes one element into a stream of bytes.
 Encode = Callable[[Element, Any], None]
-#: Gives the slot that an element goes to.
-Where = Callable[[Element], int]
+#: Gives the slots that values go to.
+Where = Callable[[list[Value]], Sequence[int]]
 
 
 class OrderedWriter:
@@ -67,25 +67,30 @@ class OrderedWriter:
 
     def process(self, element: Element) -> None:
         """Take one windowed value."""
-        self._put(element, self._numberer.one(Cause.number))
-
-    def write(self, values: list[Value], meta: Meta) -> None:
-        """Take a batch."""
-        put = self._put
-        numbers = self._numberer.each(causes(values, meta))
-        for element, number in zip(elements(values, meta), numbers, strict=True):
-            put(element, number)
-
-    def _put(self, element: Element, number: int) -> None:
-        slot = self._where(element)
+        (slot,) = self._where([element.value])
         stream = self._streams[slot]
         before = stream.size()
         self._encode(element, stream)
-        size = stream.size()
-        self._numbers[slot].append(number)
-        self._sizes[slot].append(size - before)
-        if size >= self._limit:
+        self._numbers[slot].append(self._numberer.one(Cause.number))
+        self._sizes[slot].append(stream.size() - before)
+        if stream.size() >= self._limit:
             self._ship(slot)
+
+    def write(self, values: list[Value], meta: Meta) -> None:
+        """Take a batch."""
+        encode, limit, streams = self._encode, self._limit, self._streams
+        all_numbers, all_sizes = self._numbers, self._sizes
+        numbers = self._numberer.each(causes(values, meta))
+        slots = self._where(values)
+        for element, number, slot in zip(elements(values, meta), numbers, slots, strict=True):
+            stream = streams[slot]
+            before = stream.size()
+            encode(element, stream)
+            size = stream.size()
+            all_numbers[slot].append(number)
+            all_sizes[slot].append(size - before)
+            if size >= limit:
+                self._ship(slot)
 
     def _ship(self, slot: int) -> None:
         numbers, sizes = self._numbers[slot], self._sizes[slot]
@@ -164,24 +169,28 @@ def keyed_row_encoder(windowed_coder: WindowedCoder) -> Encode:
 
 def by_key(windowed_coder: WindowedCoder, shards: int) -> Where:
     """Send each element to the shard of its key."""
-    where = ShardOf(windowed_coder.wrapped_value_coder.key_coder(), shards).any
-    return lambda element: where(element.value[0])
+    shard_of = ShardOf(windowed_coder.wrapped_value_coder.key_coder(), shards)
+
+    def where(values: list[Value]) -> Sequence[int]:
+        keys = [key for key, _ in values]
+        return shard_of.each_of_any(keys)
+
+    return where
 
 
 def in_turn(first: int, shards: int) -> Where:
     """Deal elements out to the shards, one after the other."""
     turn = first % shards
 
-    def where(element: Element) -> int:
-        del element
+    def where(values: list[Value]) -> Sequence[int]:
         nonlocal turn
-        turn = turn + 1 if turn + 1 < shards else 0
-        return turn
+        found = [slot % shards for slot in range(turn, turn + len(values))]
+        turn = (turn + len(values)) % shards
+        return found
 
     return where
 
 
-def to_one(element: Element) -> int:
+def to_one(values: list[Value]) -> Sequence[int]:
     """Send all to the first slot."""
-    del element
-    return 0
+    return [0] * len(values)
