@@ -22,6 +22,7 @@ from headrace.worker.task.bundles import blaming
 from headrace.worker.task.descriptors import Descriptors
 from headrace.worker.task.memory import GroupingSpec, Memory, Need, SideSpec, SideView
 from headrace.worker.task.outlets import Outlets, Push, Send
+from headrace.worker.task.sorting import bind_order
 from headrace.worker.task.stage import StageRun
 
 
@@ -73,6 +74,7 @@ def build(
                 task.settings.max_bundle_elements, bounded=bounded,
             )
             _bind_state(task, run, built.descriptors, memory, bounded=bounded)
+            bind_order(run, built.descriptors, memory, task.settings.group_memory_bytes)
             built.stages.insert(0, run)
             for port in stage.reads:
                 _bind_reader(task, built, memory, run, port.transform_id, port.channel)
