@@ -28,11 +28,12 @@ STATUS = "status"
 class OrderedProcessor(beam.PTransform):  # type: ignore[misc]
     """Fold elements (key, (number, value)) of each key in the order of their numbers.
 
-    `handler(state, value)` gives the next state and a list of outputs, which leave as (key, output).
-    An element whose predecessors are missing waits for them. Gives several collections: `processed`;
-    `duplicates`, elements whose number was there before; `ahead`, elements more than `most_ahead`
-    numbers ahead of what is missing; `status`, if asked for, (key, (next number, how many wait, the
-    greatest that waits or None)) each time that what waits of a key has changed.
+    `handler(state, value)` gives the next state and a list of outputs, which leave as
+    (key, output). An element whose predecessors are missing waits for them. Gives several
+    collections: `processed`; `duplicates`, elements whose number was there before; `ahead`,
+    elements more than `most_ahead` numbers ahead of what is missing; `status`, if asked for,
+    (key, (next number, how many wait, the greatest that waits or None)) each time that what waits
+    of a key has changed.
 
     >>> from headrace.transforms.replay import at, replay
     >>> def add(total, amount):

@@ -1,10 +1,10 @@
 """What an ordered processor knows of one key: which number comes next, and what waits for it.
 
-Pure bookkeeping without Beam: `ordered_processor.py` keeps it in state. Numbers that wait are kept as
-spans, so that a number that came before is known without looking at what waits. Values wait in
+Pure bookkeeping without Beam: `ordered_processor.py` keeps it in state. Numbers that wait are kept
+as spans, so that a number that came before is known without looking at what waits. Values wait in
 `near`, by number, and from the number `fence` on in a far heap that the caller keeps in no order.
-Near is bounded: the far heap is read only when near has run dry, and an eighth of it or more is then
-taken over.
+Near is bounded: the far heap is read only when near has run dry, and an eighth of it or more is
+then taken over.
 """
 
 from __future__ import annotations

@@ -51,6 +51,8 @@ OPEN_PARAM = beam.DoFn.StateParam(OPEN)
 GAP = TimerSpec("gap", TimeDomain.WATERMARK)
 GAP_PARAM = beam.DoFn.TimerParam(GAP)
 
+EVENTS = "key string, at long, value long"
+
 Event = tuple[str, int]  # key and second; a number makes each another
 
 
@@ -79,7 +81,7 @@ class Sessions(beam.DoFn):  # type: ignore[misc]
         held.add(pair[1])
         gap.set(time + 5)
 
-    @on_timer(GAP)
+    @on_timer(GAP)  # type: ignore[untyped-decorator]
     def close(self, key: Any = beam.DoFn.KeyParam, held: Any = OPEN_PARAM) -> Iterator[Any]:
         yield key, list(held.read())
         held.clear()
@@ -92,7 +94,7 @@ def timed(key: str, second: int, number: int) -> Any:
 def script(epochs: list[tuple[list[Event], int]]) -> tuple[Any, list[tuple[str, int, int, int]]]:
     """A test stream, and its arrivals: key, second, number, and the watermark they came under."""
     stream = test_stream.TestStream(coder=coders.FastPrimitivesCoder())
-    arrivals = []
+    arrivals: list[tuple[str, int, int, int]] = []
     watermark = 0
     stream.advance_watermark_to(0)
     for events, step in epochs:
@@ -235,7 +237,6 @@ def test_what_waits_goes_on_over_restarts_with_1_3_and_2_shards(tmp_path: Path) 
     dice = random.Random(4)
     inbox, gathered = Inbox(tmp_path / "in"), Gathered()
     rows = [(f"key {dice.randrange(9)}", i + dice.randrange(10), i) for i in range(300)]
-    schema = "key string, at long, value long"
     for run, shards in enumerate((1, 3, 2, 2, 3, 1)):
         part = rows[run * 50 : run * 50 + 50]
         inbox.put(*({"key": k, "at": s, "value": n} for k, s, n in part))
@@ -244,7 +245,7 @@ def test_what_waits_goes_on_over_restarts_with_1_3_and_2_shards(tmp_path: Path) 
         _ = (
             p
             | "Read" >> ReadFromSpark(
-                inbox.frame(schema), timestamp="at", watermark=BoundedOutOfOrderness(10)
+                inbox.frame(EVENTS), timestamp="at", watermark=BoundedOutOfOrderness(10)
             )
             | "Pair" >> beam.Map(lambda r: (r.key, r.value)).with_output_types(tuple[str, int])
             | "Sorted" >> beam.ParDo(Sorted())
@@ -270,7 +271,7 @@ def test_a_checkpoint_is_not_read_by_a_pipeline_that_does_not_sort(tmp_path: Pat
         p = checkpointed(tmp_path, "--available_now")
         _ = (
             p
-            | "Read" >> ReadFromSpark(inbox.frame("key string, at long, value long"), timestamp="at")
+            | "Read" >> ReadFromSpark(inbox.frame(EVENTS), timestamp="at")
             | "Pair" >> beam.Map(lambda r: (r.key, r.value)).with_output_types(tuple[str, int])
             | "Step" >> beam.ParDo(dofn)
             | "Gather" >> Gathered().sink("key string, number long, value long")
@@ -310,7 +311,9 @@ def test_the_oldest_element_that_waits_holds_the_watermark(tmp_path: Path) -> No
 class WithSide(Numbered):
     """Looks at a side input, which may come later than its elements."""
 
-    def process(self, pair: Any, side: Any, count: Any = COUNT_PARAM) -> Iterator[Any]:
+    def process(  # type: ignore[override]
+        self, pair: Any, side: Any, count: Any = COUNT_PARAM
+    ) -> Iterator[Any]:
         for key, number, value in super().process(pair, count):
             yield key, number, value, list(side)
 

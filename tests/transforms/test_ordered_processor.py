@@ -79,6 +79,7 @@ def test_a_handler_that_changes_its_state_in_place_does_not_reach_other_keys() -
 
 
 def test_arguments_outside_their_domain_are_refused() -> None:
+    wrong: Any
     for wrong in ({"first": 1.5}, {"most_ahead": 0}, {"handler": 3}):
         with pytest.raises(OptionError, match="is outside its domain"):
             OrderedProcessor(**{"handler": trace, **wrong})

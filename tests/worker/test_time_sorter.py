@@ -50,7 +50,7 @@ def batch(elements: list[Element]) -> tuple[list[Any], Columns]:
 
 
 def released(sorter: TimeSorter, watermark: int, most: int = 100) -> list[tuple[Any, int]]:
-    found = []
+    found: list[tuple[Any, int]] = []
     for values, meta in sorter.release(watermark, most):
         assert 0 < len(values) <= most
         found += zip(values, meta.times, strict=True)

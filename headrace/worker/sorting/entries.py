@@ -15,6 +15,7 @@ from apache_beam.utils import windowed_value
 
 from headrace.state.layout import KEY_GROUPS
 from headrace.state.mixed import pack, unpack_whole
+from headrace.worker.batched.plain_values import FAITHFUL
 from headrace.worker.batched.weights import SAMPLE_VALUES, weight
 from headrace.worker.batched.window_keys import window_key
 from headrace.worker.beam_types import Key, Value, WindowedCoder
@@ -27,12 +28,32 @@ ROW_ELEMENTS = 512
 #: A row ends here too, about, or after one element that is larger.
 ROW_BYTES = 1 << 20
 
-#: What of an element decides its place: when it is due, its time, its number of arrival.
-Place = tuple[int, int, int]
-#: Place, value, windows and pane of one element.
+#: The place of an element (when it is due, its time, its number of arrival), then its value,
+#: windows and pane.
 Entry = tuple[int, int, int, Value, Any, Any]
-#: Place, then encoded windows and pane, then the value, encoded or plain; last its key group.
-Raw = tuple[int, int, int, bytes, Any, int]
+#: Columns: of the three numbers of a place, of encoded windows and panes, of values, encoded or
+#: plain, and of key groups.
+Raw = tuple[list[int], list[int], list[int], list[bytes], list[Any], list[int]]
+
+
+def nothing() -> Raw:
+    """Give columns of no element."""
+    return [], [], [], [], [], []
+
+
+def extend(raw: Raw, more: Sequence[list[Any]]) -> None:
+    """Add to columns."""
+    column: list[Any]
+    for column, added in zip(raw, more, strict=True):
+        column.extend(added)
+
+
+def in_order(raw: Raw) -> Raw:
+    """Give the columns in the order of the places."""
+    dues, times, numbers = raw[:3]
+    order = sorted(range(len(dues)), key=lambda i: (dues[i], times[i], numbers[i]))
+    made: Any = tuple([column[i] for i in order] for column in raw)
+    return made  # type: ignore[no-any-return]
 
 
 class Row(NamedTuple):
@@ -61,46 +82,61 @@ class Entries:
         self._metas = metas.get_impl()
         self._key_group = ShardOf(pairs.key_coder(), KEY_GROUPS).any if keyed else _no_key_group
 
-    def raw(self, entries: Sequence[Entry]) -> Iterator[Raw]:
-        """Encode elements."""
-        values = [entry[3] for entry in entries]
+    def encoded(
+        self, dues: list[int], times: list[int], numbers: range, values: list[Value],
+        windows: list[Any], panes: list[Any],
+    ) -> Raw:
+        """Encode elements; in whole columns, as far as that goes."""
         # Elements are pairs: what is plain is a tuple in the row, what is encoded is bytes.
-        coded = values if self._plain(values) else map(self._encode, values)
+        data = values if self._plain(values) else list(map(self._encode, values))
+        groups = self._groups([value[0] for value in values])
+        return dues, times, list(numbers), self._encoded_metas(times, windows, panes), data, groups
+
+    def _groups(self, keys: list[Key]) -> list[int]:
+        kinds = set(map(type, keys))
+        if len(kinds) == 1 and kinds <= FAITHFUL:
+            known = {key: self._key_group(key) for key in set(keys)}
+            return [known[key] for key in keys]
+        return list(map(self._key_group, keys))
+
+    def _encoded_metas(self, times: list[int], windows: list[Any], panes: list[Any]) -> list[bytes]:
+        """Encode windows and panes, those that are alike once."""
+        first = windows[0]
+        if len(first) == 1 and {id(w[0]) for w in windows} == {id(first[0])}:
+            if {*map(len, windows)} == {1} and {*map(id, panes)} == {id(panes[0])}:
+                return [self._meta(times[0], first, panes[0])] * len(windows)
         known: dict[Any, bytes] = {}
-        groups: dict[Key, int] = {}
-        for (due, time, number, value, windows, pane), data in zip(entries, coded, strict=True):
-            which = (*map(window_key, windows), id(pane))
+        found = []
+        for time, given, pane in zip(times, windows, panes, strict=True):
+            which = (*map(window_key, given), id(pane))
             meta = known.get(which)
             if meta is None:
-                sample = windowed_value.create(b"", time, windows, pane)
-                meta = known[which] = self._metas.encode(sample)
-            key = value[0]
-            if type(key) in (int, str, bytes):
-                group = groups.get(key)
-                if group is None:
-                    group = groups[key] = self._key_group(key)
-            else:  # equal keys of other types may have other encodings
-                group = self._key_group(key)
-            yield due, time, number, meta, data, group
+                meta = known[which] = self._meta(time, given, pane)
+            found.append(meta)
+        return found
+
+    def _meta(self, time: int, windows: Any, pane: Any) -> bytes:
+        return bytes(self._metas.encode(windowed_value.create(b"", time, windows, pane)))
 
     @staticmethod
-    def rows(raw: list[Raw]) -> Iterator[Row]:
+    def rows(raw: Raw) -> Iterator[Row]:
         """Give the rows of elements that stand in their order."""
-        sample = [entry[4] for entry in raw[:: max(1, len(raw) // SAMPLE_VALUES)]]
+        dues, times, numbers, metas, values, groups = raw
+        sample = values[:: max(1, len(values) // SAMPLE_VALUES)]
         each = weight(sample) // max(1, len(sample)) + 1
         size = max(1, min(ROW_ELEMENTS, ROW_BYTES // each))
-        for begin in range(0, len(raw), size):
-            part = raw[begin : begin + size]
-            dues, times, numbers, metas, values, groups = map(list, zip(*part, strict=True))
-            yield Row(dues[0], len(part), pack(groups, dues, times, numbers, metas, values))
+        for begin in range(0, len(dues), size):
+            part = slice(begin, begin + size)
+            rest = [column[part] for column in (dues, times, numbers, metas, values)]
+            yield Row(dues[begin], len(rest[0]), pack(groups[part], *rest))
 
-    def read(self, data: bytes, bound: int, later: list[Raw]) -> list[Entry]:
+    def read(self, data: bytes, bound: int, later: Raw) -> list[Entry]:
         """Give the elements of a row that are due before `bound`; add the rest to `later`."""
         groups, *columns = unpack_whole(data)
         dues = columns[0]
         cut = bisect_left(dues, bound)
         if cut < len(dues):
-            later += zip(*(column[cut:] for column in (*columns, groups)), strict=True)
+            extend(later, [column[cut:] for column in (*columns, groups)])
             columns = [column[:cut] for column in columns]
         known: dict[bytes, Any] = {}
         found: list[Entry] = []

@@ -6,7 +6,7 @@ or a disk keeps (`rows`). Sorts whole batches and runs no user code.
 
 An element is due at its time, or at the last moment of its window if its time lies behind it. With
 allowed lateness everything waits that much longer: an element that comes late, and in time, still
-finds its place ([why](docs/decisions/2026-11-17-order-of-event-time.md)).
+finds its place (docs/decisions/2026-11-16-order-of-event-time.md).
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from headrace.worker.batched.weights import SAMPLE_VALUES, weight
 from headrace.worker.batched.window_keys import last_moment
 from headrace.worker.beam_types import Value
 from headrace.worker.grouping.grouper import held_at
-from headrace.worker.sorting.entries import ROW_ELEMENTS, Entries, Entry, Raw, Row
+from headrace.worker.sorting.entries import (
+    ROW_ELEMENTS,
+    Entries,
+    Entry,
+    Row,
+    extend,
+    in_order,
+    nothing,
+)
 
 #: What an element costs in memory beside the texts in it; used to bound memory, not to measure.
 HELD_BYTES = 200
@@ -76,7 +84,7 @@ class TimeSorter:
     def begin(self, epoch: int) -> None:
         """Begin an epoch; what one that failed left in memory is forgotten."""
         self._number = epoch * _EPOCH_NUMBERS
-        self._later: list[Raw] = []  # read from rows that were due in part
+        self._later = nothing()  # read from rows that were due in part
         self._forget()
 
     def _forget(self) -> None:
@@ -176,7 +184,7 @@ class TimeSorter:
     def hold(self) -> int:
         """Say, after `release`, what the output watermark may not pass: the oldest that waits."""
         times = [min(self._dues)] if self._dues else []
-        times += [entry[0] for entry in self._later]
+        times += self._later[0]
         stored = self._rows.first()
         if stored is not None:
             times.append(stored)
@@ -186,18 +194,17 @@ class TimeSorter:
 
     def pack(self) -> None:
         """Make rows of all that is in memory."""
-        if not (self._dues or self._later):
+        if not (self._dues or self._later[0]):
             return
         order = self._order()
-        # Elements of one place stand in the order of arrival, so that any numbers that grow do.
+        # Elements of one place stand in the order of arrival: any numbers that grow will do.
         numbers = range(self._number, self._number + len(order))
         self._number = numbers.stop
         fresh = self._dues, self._times, self._values, self._windows, self._panes
-        entries = list(zip(*_chosen(fresh, order, numbers), strict=True))
-        raw = list(self._entries.raw(entries))
-        if self._later:
-            raw = sorted(self._later + raw, key=_place)
-            self._later = []
+        raw = self._entries.encoded(*_chosen(fresh, order, numbers)) if order else nothing()
+        if self._later[0]:
+            extend(self._later, raw)
+            raw, self._later = in_order(self._later), nothing()
         self._forget()
         self._rows.write(self._entries.rows(raw))
 
@@ -206,10 +213,10 @@ def _chosen(
     fresh: tuple[list[int], list[int], list[Value], list[Value], list[Value]],
     order: list[int],
     numbers: range,
-) -> list[list[Value] | range]:
+) -> tuple[list[int], list[int], range, list[Value], list[Value], list[Value]]:
     """Give the columns of entries at these positions."""
     dues, times, values, windows, panes = ([column[i] for i in order] for column in fresh)
-    return [dues, times, numbers, values, windows, panes]
+    return dues, times, numbers, values, windows, panes
 
 
 def _batches(ready: list[Entry], most: int) -> Iterator[tuple[list[Value], Columns]]:
