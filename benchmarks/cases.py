@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import pipelines
+from benchmarks import ordered, pipelines
 from benchmarks.answers import Keys, sum_below
 
 Answer = dict[str, int]
@@ -113,6 +113,21 @@ CASES = (
         name="sum_sliding", what=f"CombinePerKey(sum), {_SLIDING}",
         build=pipelines.windowed(keys_for, WINDOW, PERIOD, combine=True),
         expected=_windowed(WINDOW, PERIOD), bar=8.0, share=0.2, reference_share=0.005,
+    ),
+    Case(
+        name="state", what="a stateful DoFn, 1000 integer keys, one block in eight out of order",
+        build=ordered.stateful(1_000, ordered.Last),
+        expected=lambda n: _numbers(n, sum_below(n)), share=0.1, reference_share=None,
+    ),
+    Case(
+        name="time_sorted", what="the same with @headrace.time_sorted",
+        build=ordered.stateful(1_000, ordered.LastInOrder),
+        expected=lambda n: _numbers(n, sum_below(n)), share=0.1, reference_share=None,
+    ),
+    Case(
+        name="in_sequence", what="OrderedProcessor, 1024 keys, one block in eight out of order",
+        build=ordered.in_sequence(16),
+        expected=lambda n: _numbers(n, sum_below(n)), share=0.1, reference_share=None,
     ),
     Case(
         name="big_group",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from headrace.plan.sorting import time_sorted
 from headrace.plan.traits import traits
 from headrace.quiet import quietly, undo_beams_handler
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "HeadraceOptions", "SparkRunner", "__version__", "eager", "io", "session", "start_session",
-    "traits",
+    "time_sorted", "traits",
 ]  # fmt: skip
 
 

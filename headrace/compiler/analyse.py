@@ -21,6 +21,7 @@ from headrace.compiler.dofn_code import dofn_traits
 from headrace.compiler.graph import Graph, Node
 from headrace.plan.ids import OperatorId
 from headrace.plan.operators import Operator, Role
+from headrace.plan.sorting import is_time_sorted
 from headrace.plan.traits import Determinism, KeyForwarding, Selectivity, State, Traits
 
 
@@ -46,7 +47,7 @@ def analyse(graph: Graph) -> AnalysedGraph:
 
 
 def _operator(node: Node, graph: Graph) -> Operator:
-    role, traits = _describe(node)
+    role, traits, time_sorted = _describe(node)
     key: tuple[str, ...] = ()
     if traits.state is State.KEYED:
         # The coder is part of the key: the same value in another encoding is routed elsewhere.
@@ -60,40 +61,43 @@ def _operator(node: Node, graph: Graph) -> Operator:
         outputs=node.outputs,
         key=key,
         traits=traits,
+        time_sorted=time_sorted,
     )
 
 
-def _describe(node: Node) -> tuple[Role, Traits]:
+def _describe(node: Node) -> tuple[Role, Traits, bool]:
     if node.urn in urns.PAR_DO_LIKE:
         return _par_do(node)
     if node.urn == urns.COMBINE_PER_KEY:
-        return Role.GROUPING, _combine(node)
-    return _MODELS.get(node.urn, (Role.ELEMENTWISE, Traits()))
+        return Role.GROUPING, _combine(node), False
+    return *_MODELS.get(node.urn, (Role.ELEMENTWISE, Traits())), False
 
 
-def _par_do(node: Node) -> tuple[Role, Traits]:
+def _par_do(node: Node) -> tuple[Role, Traits, bool]:
     payload = urns.par_do_payload(node.transform)
-    traits = _unpickled_traits(payload)
+    traits, marked = _unpickled(payload)
+    time_sorted = marked or payload.requires_time_sorted_input
     if payload.restriction_coder_id or node.urn in urns.SDF_COMPONENTS:
         return Role.SPLITTABLE, replace(
             traits,
             selectivity=Selectivity.MANY,
             selectivity_reason="a splittable DoFn works through a restriction",
-        )
+        ), time_sorted
     if not (payload.state_specs or payload.timer_family_specs):
-        return Role.ELEMENTWISE, traits
+        return Role.ELEMENTWISE, traits, time_sorted
     cells = ", ".join(sorted([*payload.state_specs, *payload.timer_family_specs]))
     if traits.state is State.UNKNOWN:
-        return Role.STATEFUL, traits
+        return Role.STATEFUL, traits, time_sorted
+    order = "; its input is sorted by time" if time_sorted else ""
     return Role.STATEFUL, replace(
-        traits, state=State.KEYED, state_reason=f"keeps state or timers per key: {cells}"
-    )
+        traits, state=State.KEYED, state_reason=f"keeps state or timers per key: {cells}{order}"
+    ), time_sorted
 
 
-def _unpickled_traits(payload: beam_pb.ParDoPayload) -> Traits:
+def _unpickled(payload: beam_pb.ParDoPayload) -> tuple[Traits, bool]:
+    """Give what is known of a DoFn, and whether its class asks for the order of event time."""
     try:
-        info = DoFnInfo.from_runner_api(payload.do_fn, None)
-        dofn = pickler.loads(info.serialized_dofn_data())[0]
+        dofn = dofn_of(payload)
     except Exception as e:  # noqa: BLE001 (whatever a user's class does when it is unpickled)
         reason = f"its DoFn cannot be unpickled here ({type(e).__name__})"
         return Traits(
@@ -101,8 +105,15 @@ def _unpickled_traits(payload: beam_pb.ParDoPayload) -> Traits:
             selectivity_reason=reason,
             forwarding_reason=reason,
             determinism_reason=reason,
-        )
-    return dofn_traits(dofn)
+        ), False
+    return dofn_traits(dofn), is_time_sorted(dofn)
+
+
+def dofn_of(payload: beam_pb.ParDoPayload) -> object:
+    """Unpickle the DoFn of a ParDo; raises whatever a user's class raises then."""
+    info = DoFnInfo.from_runner_api(payload.do_fn, None)
+    dofn: object = pickler.loads(info.serialized_dofn_data())[0]
+    return dofn
 
 
 def _combine(node: Node) -> Traits:

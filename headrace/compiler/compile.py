@@ -1,7 +1,7 @@
 """The compiler's front door: Beam proto in, sealed plan out. Never starts Spark.
 
-check -> ingest -> analyse -> cut regions, elide -> fuse -> schedule -> slice windows
--> number elements (of an ordered run) -> seal.
+check -> ingest -> analyse -> ask for order -> cut regions, elide -> fuse -> schedule -> slice
+windows -> number elements (of an ordered run) -> seal.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from headrace.compiler.analyse import analyse
+from headrace.compiler.ask_for_order import ask_for_order
 from headrace.compiler.checked_dofn import checked
 from headrace.compiler.cut_regions import cut_regions
 from headrace.compiler.elide import elidable_groupings
@@ -116,6 +117,7 @@ def _compile(
     if verify_traits:
         known = {node.transform_id: graph.operator(node.operator_id) for node in graph.graph.nodes}
         pipeline_proto = checked(pipeline_proto, known)
+    pipeline_proto = ask_for_order(pipeline_proto, graph)
     at_home = elidable_groupings(graph)
     together = one_channel(graph) if ordered else None
     context, stages = fuse(

@@ -59,6 +59,8 @@ class _Search:
         """Why the operator finds its input in place; empty when it does not."""
         if self._redistributed(operator) or len(operator.inputs) != 1 or operator.side_inputs:
             return ""
+        if operator.time_sorted:
+            return ""  # only what enters a stage can be held until its time has come
         coder = self._key_coder(operator)
         if not coder:
             return ""

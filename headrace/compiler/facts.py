@@ -80,4 +80,6 @@ def _cells(transforms: bytes, components: Any, fingerprints: CoderFingerprints) 
             (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
             coder_id = components.pcollections[main].coder_id
             found["key coder"] = fingerprints.key(coder_id) or fingerprints.whole(coder_id)
+            if payload.requires_time_sorted_input:
+                found["input sorted by time"] = f"elements<{fingerprints.whole(coder_id)}>"
     return found

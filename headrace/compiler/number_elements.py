@@ -171,7 +171,7 @@ class _Numbering:
         if stage.side_inputs or any(self._laid_out.channels[p.channel].groups for p in stage.reads):
             return True
         return any(
-            name in self._sequential or _has_timers(proto) or proto.spec.urn == _PROCESS_SIZED
+            name in self._sequential or _waits_for_time(proto) or proto.spec.urn == _PROCESS_SIZED
             for name, proto in self._transforms(stage).items()
         )
 
@@ -203,7 +203,7 @@ class _Numbering:
         return (
             operator is not None
             and name not in self._sequential
-            and not _has_timers(proto)  # what a timer gives is not counted by the analysis
+            and not _waits_for_time(proto)  # what a timer gives is not counted by the analysis
             and operator.traits.selectivity in _AT_MOST_ONE
         )
 
@@ -265,8 +265,9 @@ def _place(writer: tuple[StageId, Port]) -> tuple[str, int, StageId]:
     return found[1], int(found[2]), stage_id
 
 
-def _has_timers(proto: Any) -> bool:
+def _waits_for_time(proto: Any) -> bool:
+    """Whether a transform puts something out when the watermark moves."""
     if proto.spec.urn not in translations.PAR_DO_URNS:
         return False
     payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
-    return bool(payload.timer_family_specs)
+    return bool(payload.timer_family_specs or payload.requires_time_sorted_input)

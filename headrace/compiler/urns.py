@@ -32,6 +32,7 @@ REDISTRIBUTE_BY_KEY = common_urns.composites.REDISTRIBUTE_BY_KEY.urn
 REDISTRIBUTE_ARBITRARILY = common_urns.composites.REDISTRIBUTE_ARBITRARILY.urn
 READ_FROM_SPARK = READ_FROM_SPARK_URN
 WRITE_TO_SPARK = WRITE_TO_SPARK_URN
+TIME_SORTED_INPUT = common_urns.requirements.REQUIRES_TIME_SORTED_INPUT.urn
 
 COMBINE_COMPONENTS = frozenset(
     {
@@ -72,6 +73,7 @@ SUPPORTED_REQUIREMENTS = frozenset(
         common_urns.requirements.REQUIRES_STATEFUL_PROCESSING.urn,
         common_urns.requirements.REQUIRES_SPLITTABLE_DOFN.urn,
         common_urns.requirements.REQUIRES_BUNDLE_FINALIZATION.urn,
+        TIME_SORTED_INPUT,
     }
 )
 
@@ -208,6 +210,6 @@ def _requirements_of(payload: beam_pb.ParDoPayload) -> Iterator[str]:
     if payload.requires_stable_input:
         yield wanted.REQUIRES_STABLE_INPUT.urn
     if payload.requires_time_sorted_input:
-        yield wanted.REQUIRES_TIME_SORTED_INPUT.urn
+        yield TIME_SORTED_INPUT
     if payload.on_window_expiration_timer_family_spec:
         yield wanted.REQUIRES_ON_WINDOW_EXPIRATION.urn

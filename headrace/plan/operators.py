@@ -40,6 +40,7 @@ class Operator:
     outputs: tuple[CollectionId, ...] = ()
     key: tuple[str, ...] = ()  # what its state is partitioned by; empty unless state is KEYED
     traits: Traits = Traits()
+    time_sorted: bool = False  # elements of a key come to it in the order of event time
 
     def __post_init__(self) -> None:
         if (self.traits.state is State.KEYED) != bool(self.key):

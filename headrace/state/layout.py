@@ -44,6 +44,7 @@ class Kind(Enum):
     PENDING_ELEMENTS = "3"  # elements that wait, by main window
     RESIDUAL = "r"  # by due time: rests of splittable DoFns
     RESIDUAL_HOLD = "d"  # by hold: rests that hold the watermark
+    SORTED = "a"  # by due time: elements that wait for their turn, many keys in one row
     META = "m"  # facts about the shard itself
 
 
@@ -52,14 +53,14 @@ TIMED = frozenset(
     {
         Kind.TIMER_EVENT, Kind.TIMER_CLOCK, Kind.TIMER_HOLD, Kind.EXPIRY, Kind.GROUP,
         Kind.TRIGGER_EVENT, Kind.TRIGGER_CLOCK, Kind.TRIGGER_HOLD, Kind.SIDE, Kind.PENDING_SIDE,
-        Kind.RESIDUAL, Kind.RESIDUAL_HOLD, Kind.SLICE,
+        Kind.RESIDUAL, Kind.RESIDUAL_HOLD, Kind.SLICE, Kind.SORTED,
     }
 )
 #: Kinds whose rows are the same on every shard: a new shard takes them from any old one.
 EVERYWHERE = frozenset({Kind.SIDE})
 #: Kinds whose rows hold keys of several shards-to-be: a new shard takes those of all old ones, and
 #: whoever reads them picks what is its own.
-MIXED = frozenset({Kind.SLICE})
+MIXED = frozenset({Kind.SLICE, Kind.SORTED})
 #: Kinds that stay with the shard and are not handed on to another number of shards.
 OWN = frozenset({Kind.META})
 

@@ -34,7 +34,12 @@ def pack(key_groups: list[int], *columns: Sequence[Any]) -> bytes:
 
 def unpack(value: bytes) -> tuple[list[Any], ...]:
     """Give the columns behind the key groups."""
-    return _load(value)[1:]
+    return unpack_whole(value)[1:]
+
+
+def unpack_whole(value: bytes) -> tuple[list[Any], ...]:
+    """Give all columns, the key groups first."""
+    return _load(value)
 
 
 def own_part(

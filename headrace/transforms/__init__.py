@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headrace.transforms.extremes import MaximizeBy, MinimizeBy
     from headrace.transforms.filter_map import FilterMap
     from headrace.transforms.left_join import LeftJoin
+    from headrace.transforms.ordered_processor import OrderedProcessor
     from headrace.transforms.partition import Partition
     from headrace.transforms.reduce import Reduce, ReduceBy
     from headrace.transforms.reduce_to import ReduceTo
@@ -32,6 +33,7 @@ _HOMES = {
     "LeftJoin": "left_join",
     "MaximizeBy": "extremes",
     "MinimizeBy": "extremes",
+    "OrderedProcessor": "ordered_processor",
     "Partition": "partition",
     "Reduce": "reduce",
     "ReduceBy": "reduce",
@@ -52,6 +54,7 @@ __all__ = [
     "LeftJoin",
     "MaximizeBy",
     "MinimizeBy",
+    "OrderedProcessor",
     "Partition",
     "Reduce",
     "ReduceBy",

@@ -24,6 +24,13 @@ def whole(name: str, value: Any, most: int | None = None) -> int:
     raise _outside(name, value, f"a whole number from 1 {'up' if most is None else f'to {most}'}")
 
 
+def integer(name: str, value: Any) -> int:
+    """Give back a whole number."""
+    if type(value) is int:
+        return value
+    raise _outside(name, value, "a whole number")
+
+
 def seconds(name: str, value: Any) -> float:
     """Give back a length of time: at least Beam's tick of a millisecond, and finite."""
     if isinstance(value, (int, float)) and type(value) is not bool:

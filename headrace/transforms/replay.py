@@ -68,25 +68,27 @@ _RESULTS: dict[int, list[Any]] = {}
 _RUNS = count()
 
 
-def replay(transform: Any, *script: Arrival | Until) -> list[Any]:
-    """Give the results of a script in sorted order.
+def replay(transform: Any, *script: Arrival | Until, output: str = "") -> list[Any]:
+    """Give the results of a script in sorted order; `output` names one of several collections.
 
     >>> replay(beam.Map(str.upper), at(1, "b"), at(2, "a"))
     ['A', 'B']
     """
-    results = play(transform, *script)
+    results = play(transform, *script, output=output)
     try:
         return sorted(results)
     except TypeError:
         return sorted(results, key=repr)
 
 
-def play(transform: Any, *script: Arrival | Until) -> list[Any]:
+def play(transform: Any, *script: Arrival | Until, output: str = "") -> list[Any]:
     """Give the results of a script in the order they came out."""
-    return [result for result, _ in play_timed(transform, *script)]
+    return [result for result, _ in play_timed(transform, *script, output=output)]
 
 
-def play_timed(transform: Any, *script: Arrival | Until) -> list[tuple[Any, float]]:
+def play_timed(
+    transform: Any, *script: Arrival | Until, output: str = ""
+) -> list[tuple[Any, float]]:
     """Give the results of a script with their event times, in the order they came out."""
     run = next(_RUNS)
     found = _RESULTS.setdefault(run, [])
@@ -98,7 +100,10 @@ def play_timed(transform: Any, *script: Arrival | Until) -> list[tuple[Any, floa
             options=PipelineOptions(["--streaming"] if streaming else []),
         ) as p:
             elements = p | "Script" >> (_stream(script) if streaming else _batch(script))
-            _inputs(elements, script) | "Replay" >> transform | "Collect" >> beam.ParDo(_Note(run))
+            made = _inputs(elements, script) | "Replay" >> transform
+            if isinstance(made, beam.pvalue.DoOutputsTuple):
+                made = made[output] if output else next(iter(made))
+            _ = made | "Collect" >> beam.ParDo(_Note(run))
     finally:
         del _RESULTS[run]
     return found

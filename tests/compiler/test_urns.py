@@ -114,10 +114,10 @@ def test_an_unsupported_requirement_names_the_transforms_that_ask_for_it() -> No
     for name in ("0", "1"):
         transform = named(pipeline, name)
         payload = beam_pb.ParDoPayload.FromString(transform.spec.payload)
-        payload.requires_time_sorted_input = True
+        payload.requires_stable_input = True
         transform.spec.payload = payload.SerializeToString()
     text = refusal(pipeline)
-    assert "beam:requirement:pardo:time_sorted_input:v1 is not supported; asked for by 0, 1" in text
+    assert "beam:requirement:pardo:stable_input:v1 is not supported; asked for by 0, 1" in text
 
 
 def test_a_requirement_nobody_can_be_blamed_for_is_refused_too() -> None:

@@ -22,6 +22,8 @@ from apache_beam.transforms.userstate import (
 )
 from hypothesis import strategies as st
 
+import headrace
+
 Pair = tuple[str, int]
 PAIR = tuple[str, int]
 MOST = 1_000_003
@@ -67,6 +69,11 @@ class RunningMix(beam.DoFn):  # type: ignore[misc]
         found = ((mix.read() or 0) * 31 + pair[1]) % MOST
         mix.write(found)
         yield pair[0], found
+
+
+@headrace.time_sorted
+class SortedMix(RunningMix):
+    """Does the same in the order of event time."""
 
 
 class EverySecond(beam.DoFn):  # type: ignore[misc]
@@ -226,6 +233,7 @@ STEPS: dict[str, Step] = {
     "filter": _one(lambda: beam.Filter(is_kept)),
     "flat map": _one(lambda: beam.FlatMap(several)),
     "mix": _one(lambda: beam.ParDo(RunningMix())),
+    "sorted mix": _one(lambda: beam.ParDo(SortedMix())),
     "second": _one(lambda: beam.ParDo(EverySecond())),
     "at end": _one(lambda: beam.ParDo(AtEndOfWindow())),
     "numbered": _one(lambda: beam.ParDo(Numbered())),

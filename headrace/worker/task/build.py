@@ -24,6 +24,7 @@ from headrace.worker.task.descriptors import Descriptors
 from headrace.worker.task.element_merger import ElementMerger
 from headrace.worker.task.memory import GroupingSpec, Memory, Need, SideSpec, SideView
 from headrace.worker.task.outlets import Outlets, Push, Send
+from headrace.worker.task.sorting import bind_order
 from headrace.worker.task.stage import StageRun
 
 
@@ -77,7 +78,8 @@ def build(
                 task.settings.max_bundle_elements, bounded=bounded,
             )
             _bind_state(task, run, built.descriptors, memory, bounded=bounded)
-            _bind_order(task, run, built)
+            _bind_numbers(task, run, built)
+            bind_order(run, built.descriptors, memory, task.settings.group_memory_bytes)
             built.stages.insert(0, run)
             for port in stage.reads:
                 _bind_reader(task, built, memory, run, port.transform_id, port.channel)
@@ -149,7 +151,7 @@ def _bind_state(
         )
 
 
-def _bind_order(task: SuperstepTask, run: StageRun, built: Built) -> None:
+def _bind_numbers(task: SuperstepTask, run: StageRun, built: Built) -> None:
     """Let a stage of an ordered run know how to encode what it numbers things by."""
     if run.order is None:
         return

@@ -7,13 +7,14 @@ Takes the stage's order and what fires, gives numbers that are the same whatever
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 from apache_beam.transforms import window
 
 from headrace.plan.clocks import MAX_TIME
 from headrace.plan.order import StageOrder
-from headrace.worker.batched.batches import Meta, columns
+from headrace.worker.batched.batches import Columns, Meta, columns, numbered
 from headrace.worker.beam_types import Value, Window
 from headrace.worker.userstate.timers import DueTimer
 
@@ -43,6 +44,22 @@ def released_numbers(
             values, each.times, each.windows, each.panes, strict=True
         )
     ]
+
+
+def numbered_by_time(
+    order: StageOrder, encode_key: Encode, batches: Iterable[tuple[list[Value], Columns]]
+) -> Iterator[tuple[list[Value], Columns]]:
+    """Number elements that waited for their turn: by time, then by key, then as they come."""
+    last, counts = None, Counter[bytes]()
+    for values, meta in batches:
+        numbers = []
+        for value, time in zip(values, meta.times, strict=True):
+            if time != last:
+                last, counts = time, Counter[bytes]()
+            key = encode_key(value[0])
+            numbers.append(order.fired(time, key, counts[key]))
+            counts[key] += 1
+        yield values, numbered(values, meta, numbers)
 
 
 def timer_number(order: StageOrder, encode_key: Encode, due: DueTimer) -> int:

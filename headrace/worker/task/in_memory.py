@@ -10,7 +10,10 @@ from headrace.worker.grouping.bounded import BoundedGrouper
 from headrace.worker.grouping.choose_bounded import make_grouper
 from headrace.worker.protocol import Epoch
 from headrace.worker.sideinputs.side_inputs import SideChannel, SideInputs
-from headrace.worker.task.memory import GroupingSpec, Need, Sealed, SideSpec
+from headrace.worker.sorting.entries import Entries
+from headrace.worker.sorting.rows import SpilledRows
+from headrace.worker.sorting.sorter import TimeSorter
+from headrace.worker.task.memory import GroupingSpec, Need, Sealed, SideSpec, SortingSpec
 from headrace.worker.userstate.cells import MemoryCells
 from headrace.worker.userstate.memory_residuals import MemoryResiduals
 from headrace.worker.userstate.timers import MemoryTimers
@@ -48,6 +51,11 @@ class InMemory:
         self, stage: int, needs: Sequence[Need], windowed_coder: WindowedCoder, keyed: bool
     ) -> None:
         """Nobody waits: side inputs come before the data, and are whole then."""
+
+    def sorter(self, spec: SortingSpec) -> TimeSorter:
+        """Make what lets elements of a stage wait for their turn."""
+        entries = Entries(spec.windowed_coder, keyed=False)
+        return TimeSorter(entries, SpilledRows(), spec.lateness, spec.memory_bytes)
 
     def begin(self, epoch: Epoch) -> None:
         """Nothing was there before."""

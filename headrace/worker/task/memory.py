@@ -78,6 +78,9 @@ class Timers(Protocol):
     def pop(self, watermark: int, now: int) -> DueTimer | None:
         """Give the next timer to fire: event time first."""
 
+    def next_due(self, watermark: int) -> int | None:
+        """Give the firing time of the first event-time timer that is due; None: none is."""
+
     def hold(self) -> int:
         """Give the moment at which set timers hold the output watermark."""
 
@@ -143,6 +146,19 @@ class Pending(Protocol):
         """Give how many elements wait."""
 
 
+class Sorter(Protocol):
+    """The elements of one stage that wait for their turn in the order of event time."""
+
+    def add(self, values: list[Value], meta: Meta) -> None:
+        """Let elements wait."""
+
+    def release(self, watermark: int, most: int) -> Iterator[tuple[list[Value], Meta]]:
+        """Give what is due, in order, in batches of at most so many."""
+
+    def hold(self) -> int:
+        """Give what the output watermark may not pass."""
+
+
 class Need(NamedTuple):
     """One side input that a stage needs."""
 
@@ -162,6 +178,15 @@ class GroupingSpec(NamedTuple):
     compact: Compact | None  # given where values are accumulators
     slices: Slices | None  # keep one partial per slice, not one per window
     combination: Combination  # with slices, how their values become those of windows
+
+
+class SortingSpec(NamedTuple):
+    """One ParDo with input in the order of event time, as a sorter must know it."""
+
+    stage: int  # its number in the plan
+    windowed_coder: WindowedCoder
+    lateness: int  # microseconds that elements may come behind the watermark
+    memory_bytes: int  # what elements may take before they go to disk or are packed
 
 
 class SideSpec(NamedTuple):
@@ -207,6 +232,9 @@ class Memory(Protocol):
         self, stage: int, needs: Sequence[Need], windowed_coder: WindowedCoder, keyed: bool
     ) -> Pending | None:
         """Make what lets elements of a stage wait; None: all of the side inputs comes first."""
+
+    def sorter(self, spec: SortingSpec) -> Sorter:
+        """Make what lets elements of a stage wait for their turn."""
 
     def begin(self, epoch: Epoch) -> None:
         """Open everything at the version that the epoch begins with."""

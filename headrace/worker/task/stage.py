@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -18,6 +19,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.common import DoFnSignature
 
 from headrace.plan.clocks import MAX_TIME as END
+from headrace.plan.clocks import MIN_TIME
 from headrace.plan.supersteps import Stage
 from headrace.worker.batched.batches import (
     BATCH_VALUES,
@@ -34,8 +36,14 @@ from headrace.worker.exchange.order_numbers import Numbers, widened
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import Epoch
 from headrace.worker.task.bundles import Bundles, MakeWriter, call_finalisers
-from headrace.worker.task.firing_numbers import group_numbers, released_numbers, timer_number
-from headrace.worker.task.memory import Memory, Opened, Pending, Residuals
+from headrace.worker.task.firing_numbers import (
+    group_numbers,
+    numbered_by_time,
+    released_numbers,
+    timer_number,
+)
+from headrace.worker.task.in_order import run_in_order
+from headrace.worker.task.memory import Memory, Opened, Pending, Residuals, Sorter
 from headrace.worker.task.trace import Trace
 from headrace.worker.task.watermarks import at_output
 from headrace.worker.userstate.splitter import splitting
@@ -86,6 +94,7 @@ class StageRun:
         self._providers: dict[str, Any] = {}  # of restrictions, by transform; for a drain
         self.pending: Pending | None = None  # if the stage begins with side inputs
         self.late: Lateness | None = None  # if elements go to a stateful ParDo one by one
+        self.sorter: Sorter | None = None  # if elements come in the order of event time
         self.trace: Trace | None = None  # if a worker was lost in this epoch before
         self.lateness = 0  # how long elements may come after the end of their windows
         self.order = stage.order  # how what leaves is numbered, if the run is ordered
@@ -136,7 +145,7 @@ class StageRun:
             if admitted is None:
                 return
             values, meta = admitted
-        self._run(transform_id, values, meta)
+        self._enter(transform_id, values, meta)
 
     def push_groups(self, transform_id: str, groups: list[Value], meta: Meta) -> None:
         """Push what a grouping made.
@@ -176,7 +185,13 @@ class StageRun:
             if self.order is not None:
                 numbers = released_numbers(self.order, self.encode, values, meta)
                 meta = numbered(values, meta, numbers)
-            self._run(port, values, meta)
+            self._enter(port, values, meta)
+
+    def _enter(self, transform_id: str, values: list[Value], meta: Meta) -> None:
+        if self.sorter is None:
+            self._run(transform_id, values, meta)
+        else:
+            self.sorter.add(values, meta)
 
     def _run(self, transform_id: str, values: list[Value], meta: Meta) -> None:
         if self.trace is not None:
@@ -218,7 +233,8 @@ class StageRun:
                 self.bundles.begin()  # a stage that got nothing still starts and ends one bundle
             self.bundles.end()
             self._go_on()
-            while self._fire(watermark, now) or self._wait_for_residuals():
+            reached = self._run_sorted(watermark)
+            while self._fire(reached, now) or self._wait_for_residuals():
                 self._go_on()
             self.bundles.end()
             self.bundles.flush()
@@ -230,7 +246,36 @@ class StageRun:
             holds.append(self._residuals.hold())
         if self.pending is not None:
             holds.append(self.pending.hold())
+        if self.sorter is not None:
+            holds.append(self.sorter.hold())
         return at_output(last_out, watermark, holds)
+
+    def _run_sorted(self, watermark: int) -> int:
+        """Process what is due in the order of event time; give how far timers may go after it.
+
+        They see the watermark behind what waits, as if a step of its own did the sorting.
+        """
+        if self.sorter is None:
+            return watermark
+        (port,) = {port.transform_id for port in self.stage.reads}
+        until = watermark if self.pending is None else min(watermark, self.pending.hold())
+        batches = self.sorter.release(until, min(BATCH_VALUES, self.bundles.limit or BATCH_VALUES))
+        if self.order is not None:
+            encode_key = next(iter(self.key_encoders.values()))
+            batches = numbered_by_time(self.order, encode_key, batches)
+        timers = self._timers if self._timers.families else None
+        run_in_order(batches, partial(self._run, port), timers, watermark, self._fire_first)
+        self.bundles.end()
+        return min(watermark, self.sorter.hold())
+
+    def _fire_first(self, watermark: int) -> None:
+        due = self._timers.pop(watermark, MIN_TIME)
+        assert due is not None  # the caller has looked
+        self.bundles.begin()
+        if self.trace is not None:
+            self.trace.timer((due.transform_id,), due.family)
+        with caused_by(self._timer_number(due)):
+            self.bundles.ops[due.transform_id].process_timer(due.family, due.timer)
 
     def _fire(self, watermark: int, now: int) -> bool:
         """Fire the timers that are due, also those that others of them set; say whether any was."""

@@ -27,7 +27,8 @@ from headrace.worker.protocol import Epoch
 from headrace.worker.sideinputs.pending_graph import PendingGraph, Side
 from headrace.worker.sideinputs.side_inputs import SideInputs
 from headrace.worker.sideinputs.views import StoredSide
-from headrace.worker.task.memory import GroupingSpec, Need, Sealed, SideSpec
+from headrace.worker.sorting.stored_sorter import StoredSorter
+from headrace.worker.task.memory import GroupingSpec, Need, Sealed, SideSpec, SortingSpec
 from headrace.worker.task.watermarks import NOTHING_YET
 from headrace.worker.userstate.residuals import Residuals
 from headrace.worker.userstate.stored_cells import StoredCells
@@ -52,6 +53,7 @@ class Stored:
         self._timers: list[StoredTimers] = []
         self._residuals: list[Residuals] = []
         self._pending: list[PendingGraph] = []
+        self._sorters: list[StoredSorter] = []
         self._groupers: list[tuple[int, StreamGrouper]] = []  # with the numbers of their stages
 
     # -- parts
@@ -99,6 +101,12 @@ class Stored:
         self._pending.append(made)
         return made
 
+    def sorter(self, spec: SortingSpec) -> StoredSorter:
+        """Make what lets elements of a stage wait for their turn."""
+        made = StoredSorter(*spec)
+        self._sorters.append(made)
+        return made
+
     def _parts(self) -> list[StoredTimers | Residuals | PendingGraph]:
         return [*self._timers, *self._residuals, *self._pending]
 
@@ -107,7 +115,7 @@ class Stored:
     @property
     def _keeps_anything(self) -> bool:
         return bool(
-            self._groupers or self._sides or self._pending or self._residuals
+            self._groupers or self._sides or self._pending or self._residuals or self._sorters
             or self.cells.registered or any(timers.families for timers in self._timers)
         )
 
@@ -129,6 +137,8 @@ class Stored:
         for stage, grouper in self._groupers:
             last, _ = epoch.watermarks.get((stage, self._shard), NOTHING_YET)
             grouper.attach(partition, last, epoch.now)
+        for sorter in self._sorters:
+            sorter.attach(partition, epoch.number)
 
     def _open(self, epoch: Epoch) -> StatePartition:
         assert epoch.local is not None
@@ -154,7 +164,9 @@ class Stored:
         if partition is None:
             return Sealed()
         groupers = [grouper for _, grouper in self._groupers]
-        written: list[_Flushed] = [self.cells, *self._sides.values(), *groupers, *self._parts()]
+        written: list[_Flushed] = [
+            self.cells, *self._sides.values(), *groupers, *self._parts(), *self._sorters
+        ]
         for part in written:
             part.flush()
         stem = f"{epoch.number:08d}-{epoch.incarnation}-{uuid.uuid4().hex[:12]}"

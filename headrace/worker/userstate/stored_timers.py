@@ -233,6 +233,11 @@ class StoredTimers:
             return family.due(_at(timer, fire, moment(value[:_STAMP_BYTES])))
         return None
 
+    def next_due(self, watermark: int) -> int | None:
+        """Give the firing time of the first event-time timer that is due; None: none is."""
+        found = self._event.find(watermark, self._open())
+        return None if found is None else found[0]
+
     def _family_of(self, name: bytes) -> _Family:
         start = _owner_end(name)
         family = self._families.get(name[4:_KEY_START] + name[start : _part_end(name, start)])

@@ -75,6 +75,17 @@ class MemoryTimers:
                     return DueTimer(name[0], name[1], live[1], heap is self._event)
         return None
 
+    def next_due(self, watermark: int) -> int | None:
+        """Give the firing time of the first event-time timer that is due; None: none is."""
+        heap = self._event
+        while heap and heap[0][0] <= watermark:
+            fire, count, name = heap[0]
+            live = self._live.get(name)
+            if live is not None and live[0] == count:
+                return fire
+            heapq.heappop(heap)
+        return None
+
     def hold(self) -> int:
         """Give the moment at which set timers hold the output watermark."""
         holds: list[int] = [timer.hold_timestamp.micros for _, timer in self._live.values()]
