@@ -119,9 +119,12 @@ def _text(found: Sequence[Curve], said: dict[str, Any]) -> str:
         f"{cost['published_at_most']:.0%}"
         for name, cost in said["overheads"].items()
     ]
-    lines.append("epoch: " + ", ".join(f"{e}: {v:.1f}" for e, v in said["by_epoch"].items()))
     lines.append(
-        "results for each tuple: "
+        "with 10 us of work, by the length of an epoch: "
+        + ", ".join(f"{e}: {v:.1f}" for e, v in said["by_epoch"].items())
+    )
+    lines.append(
+        "with 10 us of work, by the share of tuples that mean any: "
         + ", ".join(f"{s:g}: {v:.1f}" for s, v in said["by_selectivity"].items())
     )
     return "\n".join(lines)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import log2
-from typing import Any
 
 import numpy as np
 
@@ -166,7 +165,12 @@ def simulate(region: Region, costs: Costs) -> Outcome:
     cores = Cores(region.cores, region.boost)
     items: list[Item] = []
     times: list[float] = []
-    made = _Made(region, costs, lambda item: (items.append(item), times.append(cores.now)))
+
+    def leave(item: Item) -> None:
+        items.append(item)
+        times.append(cores.now)
+
+    made = _Made(region, costs, leave)
     made.splitter.queue.extend((0, item) for item in _source(region))
     cores.wake(made.splitter)
     cores.run()
@@ -199,7 +203,7 @@ def _source(region: Region) -> Iterator[Item]:
 class _Made:
     """The processes of a region."""
 
-    def __init__(self, region: Region, costs: Costs, leave: Callable[[Item], Any]) -> None:
+    def __init__(self, region: Region, costs: Costs, leave: Callable[[Item], None]) -> None:
         self._region = region
         self._costs = costs
         self._leave = leave

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -133,7 +134,9 @@ def expected(elements: int, hot: bool) -> dict[str, int]:
     }  # fmt: skip
 
 
-def run(bed: Bed, way: Way, elements: int, *flags: str, hot: bool = True) -> Sample:
+def run(
+    bed: Bed, way: Way, elements: int, *, flags: Sequence[str] = (), hot: bool = True
+) -> Sample:
     """Run a combine to its end."""
     chosen = [*flags, f"--shards={SHARDS}", *(["--streaming"] if way.streaming else [])]
     with bed.folder() as folder:
@@ -151,7 +154,8 @@ def run(bed: Bed, way: Way, elements: int, *flags: str, hot: bool = True) -> Sam
             result: Any = pipeline.run()
             result.wait_until_finish()
         seconds = time.perf_counter() - start
-    share, keys = None, ()
+    share: float | None = None
+    keys: tuple[tuple[str, float], ...] = ()
     if way.streaming:
         (came,) = result.shard_elements().values()
         share = max(came) / sum(came)
@@ -167,11 +171,11 @@ def measure(bed: Bed, *, elements: int, rounds: int) -> Outcome:
     before = load()
     runs: dict[str, Callable[[int], Sample]] = {}
     for way in MERGED:
-        runs[f"{way.name}, merged"] = lambda size, way=way: run(bed, way, size)
-        runs[f"{way.name}, single"] = lambda size, way=way: run(bed, way, size, SINGLE)
+        runs[f"{way.name}, merged"] = partial(run, bed, way)
+        runs[f"{way.name}, single"] = partial(run, bed, way, flags=(SINGLE,))
     for way in LIFTED:
-        runs[f"{way.name}, a hot key"] = lambda size, way=way: run(bed, way, size)
-        runs[f"{way.name}, none"] = lambda size, way=way: run(bed, way, size, hot=False)
+        runs[f"{way.name}, a hot key"] = partial(run, bed, way)
+        runs[f"{way.name}, none"] = partial(run, bed, way, hot=False)
     found: dict[str, list[Sample]] = {name: [] for name in runs}
     for start in runs.values():
         start(WARM_UP_ELEMENTS)
