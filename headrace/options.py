@@ -101,6 +101,12 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "WriteToSpark(..., ordered=True) asks for one sink.",
         )
         parser.add_argument(
+            "--no_hot_key_merging", action="store_true", default=False,
+            help="Streaming: send every accumulator of a combine that cannot be lifted, also those "
+            "of a key that makes up a large part of the elements. Slower; there to compare with. "
+            "Default: those of hot keys are merged before they travel.",
+        )
+        parser.add_argument(
             "--checkpoint", default="",
             help="Streaming: the folder (a path or a URI: s3://, gs://, abfss://, hdfs://, ...) "
             "where state is kept. "

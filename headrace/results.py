@@ -22,6 +22,7 @@ from headrace.engine.leftovers import remove_own_folders
 from headrace.engine.listening import ear
 from headrace.engine.metrics import of_steps
 from headrace.engine.signals import ToldToEndError, say_end, told_to_end
+from headrace.engine.skew import HotKey
 from headrace.engine.status import StreamOptions, StreamStatus
 from headrace.engine.stream import Stream
 from headrace.io.frames import Frames
@@ -310,6 +311,22 @@ class StreamResult(HeadraceResult):
             step: (Timestamp(micros=into), Timestamp(micros=out))
             for step, (into, out) in self._stream.status.watermarks.items()
         }
+
+    def hot_keys(self) -> list[HotKey]:
+        """Give the keys that had a large share of a combine's elements, the hottest first.
+
+        Of combines that cannot be lifted before the exchange, as their triggers count or their
+        panes carry the times of elements; those that are lifted do not mind a hot key.
+        """
+        return self._stream.status.skew.hot_keys(self.plan)
+
+    def shard_elements(self) -> dict[str, list[int]]:
+        """Give for each grouping how many elements have come to each shard.
+
+        What was combined before it travelled counts once. One number far above the others is a
+        hot key, or a few.
+        """
+        return self._stream.status.skew.by_shard(self.plan)
 
     def metrics(self) -> FnApiMetrics:
         """Give the user's metrics up to the last committed epoch."""

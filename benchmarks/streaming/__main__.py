@@ -17,7 +17,7 @@ from measuring.commands import get_ready, number, say, today
 #: Run when no case is named.
 USUAL = ("epoch", "throughput", "sliding", "restore", "pending")
 #: Bad data at full size takes longer than all others together, so it is run by name only.
-CASES = (*USUAL, "hotkey", "windows")
+CASES = (*USUAL, "hotkey", "windows", "hotcombine")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("case", nargs="*", metavar="CASE",
                       help=f"one or more of {', '.join(CASES)}; "
-                      "all but the last two if none is given")
+                      "all but the last three if none is given")
     made.add_argument("--rounds", type=number, default=3, metavar="N",
                       help="how often each variant is run, in turns. Default: 3")
     made.add_argument("--epochs", type=number, default=40, metavar="N",
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--scale", type=float, default=1.0, metavar="X",
                       help="pending: share of 100 K, 300 K and 1 M elements. Default: 1")
     made.add_argument("--elements", type=number, default=5_000_000, metavar="N",
-                      help="hotkey: elements, half of them with one key. Default: 5M")
+                      help="hotkey, hotcombine: elements, half of them with one key. Default: 5M")
     made.add_argument("--windows", type=number, default=1_000_000, metavar="N",
                       help="windows: how many are open at once. Default: 1M")
     made.add_argument("--cores", type=number, default=2, metavar="N",
@@ -87,6 +87,7 @@ def _measure_all(args: argparse.Namespace, cases: Sequence[str]) -> list[Outcome
 def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], Outcome]]:
     from benchmarks.streaming import (
         epoch,
+        hotcombine,
         hotkey,
         pending,
         restore,
@@ -103,6 +104,7 @@ def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], Outcome]]:
         "restore": lambda bed: restore.measure(bed, keys=args.keys, rounds=rounds),
         "pending": lambda bed: pending.measure(bed, scale=args.scale, rounds=rounds),
         "hotkey": lambda bed: hotkey.measure(bed, rows=args.elements, rounds=rounds),
+        "hotcombine": lambda bed: hotcombine.measure(bed, elements=args.elements, rounds=rounds),
         "windows": lambda bed: windows.measure(bed, windows=args.windows, rounds=rounds),
     }
 

@@ -29,6 +29,7 @@ from headrace.engine.outputs import Handover, Outputs
 from headrace.engine.positions import Intake, Positions, Sources, run_away
 from headrace.engine.reports import EpochSum, Infos, added_up, check_complete, gather
 from headrace.engine.retries import Tries
+from headrace.engine.skew import Skew, skew_after
 from headrace.engine.spark_log import recorded
 from headrace.engine.status import StreamOptions, StreamStatus, by_step, shown_after
 from headrace.engine.tasks import EpochTasks
@@ -208,7 +209,8 @@ class EpochRunner:
             raise found from found.__cause__
         finally:
             run.outputs.close()
-        self._commit(epoch, intake, before, summed, infos, started)
+        skew = skew_after(self.status.skew, reports)
+        self._commit(epoch, intake, before, summed, infos, skew, started)
 
     def _epoch(self, intake: Intake, before: Positions, traces: str) -> Epoch:
         """Say to the tasks what they must know."""
@@ -246,7 +248,7 @@ class EpochRunner:
 
     def _commit(
         self, epoch: Epoch, intake: Intake, before: Positions, summed: EpochSum, infos: Infos,
-        started: int,
+        skew: Skew, started: int,
     ) -> None:
         run, held = self.facts, self.held
         checkpoint = run.checkpoint
@@ -288,7 +290,7 @@ class EpochRunner:
         checkpoint.sweep()
         self.status = shown_after(
             self.status, epoch=epoch.number, seconds=(WallClock().now() - started) / 1e6,
-            summed=summed, watermarks=by_step(run.plan, watermarks), infos=infos,
+            summed=summed, watermarks=by_step(run.plan, watermarks), infos=infos, skew=skew,
         )
 
     def _warn_of_time(self, before: Positions, after: Positions, now: int) -> None:

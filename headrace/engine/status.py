@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.engine.reports import EpochSum, Infos
+from headrace.engine.skew import Skew
 from headrace.plan.supersteps import Plan
 
 
@@ -40,6 +41,7 @@ class StreamStatus:
     openings: int = 0  # shards that were opened, since the start
     watermarks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by step: in and out
     monitoring_infos: dict[str, list[Any]] = field(default_factory=dict)
+    skew: Skew = field(default_factory=Skew)  # how evenly the shards are loaded
 
 
 def by_step(
@@ -62,7 +64,7 @@ def by_step(
 
 def shown_after(
     before: StreamStatus, *, epoch: int, seconds: float, summed: EpochSum,
-    watermarks: Mapping[str, tuple[int, int]], infos: Infos,
+    watermarks: Mapping[str, tuple[int, int]], infos: Infos, skew: Skew,
 ) -> StreamStatus:
     """Give what a run shows of itself once an epoch counts.
 
@@ -73,6 +75,7 @@ def shown_after(
         summed: what its tasks have told.
         watermarks: by step.
         infos: the metrics of all epochs.
+        skew: what came to which shard in all epochs.
     """
     return replace(
         before,
@@ -88,4 +91,5 @@ def shown_after(
         openings=before.openings + summed.opened,
         watermarks=watermarks,
         monitoring_infos=infos,
+        skew=skew,
     )

@@ -12,6 +12,7 @@ class Settings:
     super_tuple_bytes: int = 65_536  # rows of this size move at the shuffle's full speed
     max_bundle_elements: int = 0  # 0: one bundle per stage and shard
     group_memory_bytes: int = 384 << 20  # grouped values a task keeps before they go to disk
+    merge_hot_keys: bool = True  # what a key's elements add up to travels, not each one
     log_level: int = 30  # user log records below this level stay on the worker
     pickle_library: str = "default"  # Beam's name for what pickled the user's functions
     main_session: bytes = b""  # Beam's session file; empty: the pipeline asked for none

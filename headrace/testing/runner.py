@@ -135,6 +135,7 @@ class LocalRunner(HeadraceRunner):
             super_tuple_bytes=known.super_tuple_bytes,
             max_bundle_elements=known.max_bundle_elements,
             group_memory_bytes=known.group_memory_mb << 20,
+            merge_hot_keys=not known.no_hot_key_merging,
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
             run=f"headrace-{uuid.uuid4().hex[:12]}",

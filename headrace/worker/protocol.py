@@ -105,6 +105,9 @@ class ShardReport:
     finalisers: int = 0  # callbacks that wait for the commit
     outputs: Mapping[int, int] = field(default_factory=dict)  # output channel -> rows
     files: Mapping[int, list[str]] = field(default_factory=dict)  # output channel -> files written
+    arrived: Mapping[int, int] = field(default_factory=dict)  # channel of a grouping -> elements
+    # Channel -> elements whose accumulators were merged before they travelled; hot keys of them.
+    merged: Mapping[int, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
     host: str = ""
 
     def to_bytes(self) -> bytes:
@@ -114,6 +117,8 @@ class ShardReport:
             "watermarks": {str(stage): pair for stage, pair in self.watermarks.items()},
             "outputs": {str(channel): count for channel, count in self.outputs.items()},
             "files": {str(channel): names for channel, names in self.files.items()},
+            "arrived": {str(channel): count for channel, count in self.arrived.items()},
+            "merged": {str(channel): found for channel, found in self.merged.items()},
         }
         return json.dumps(fields).encode()
 
@@ -124,12 +129,15 @@ class ShardReport:
         chain = fields.pop("chain")
         marks = fields.pop("watermarks")
         outputs, files = fields.pop("outputs"), fields.pop("files")
+        arrived, merged = fields.pop("arrived"), fields.pop("merged")
         return cls(
             **fields,
             chain=None if chain is None else Chain.from_json(chain),
             watermarks={int(stage): (pair[0], pair[1]) for stage, pair in marks.items()},
             outputs={int(channel): count for channel, count in outputs.items()},
             files={int(channel): names for channel, names in files.items()},
+            arrived={int(channel): count for channel, count in arrived.items()},
+            merged={int(channel): (found[0], found[1]) for channel, found in merged.items()},
         )
 
 

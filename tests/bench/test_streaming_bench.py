@@ -11,7 +11,16 @@ import pytest
 
 from benchmarks.measure import Verdict
 from benchmarks.report import save
-from benchmarks.streaming import epoch, hotkey, native, pending, sliding, throughput, windows
+from benchmarks.streaming import (
+    epoch,
+    hotcombine,
+    hotkey,
+    native,
+    pending,
+    sliding,
+    throughput,
+    windows,
+)
 from benchmarks.streaming.bed import Bed
 from benchmarks.streaming.data import Rows
 from benchmarks.streaming.figures import Bar, Line, Outcome, exit_code
@@ -173,3 +182,16 @@ def test_a_hot_key_and_many_open_windows_give_the_right_answers(bed: Bed) -> Non
     assert peak > 0 or not PROC.exists()
     _, _, answer = windows.run(bed, "a timer each, 1,000 keys", 300)
     assert answer == windows.expected(300) == {"windows": 300, "rows": 300, "mixed": 45_150}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", hotcombine.MERGED, ids=lambda way: way.name)
+def test_a_combine_with_a_hot_key_gives_the_right_answer_on_even_shards(
+    bed: Bed, way: hotcombine.Way
+) -> None:
+    merged = hotcombine.run(bed, way, 20_000)
+    single = hotcombine.run(bed, way, 20_000, flags=(hotcombine.SINGLE,))
+    assert merged.wrong == single.wrong == []
+    assert merged.share is not None and single.share is not None
+    assert merged.share < hotcombine.EVEN < hotcombine.UNEVEN < single.share
+    assert [key for key, _ in merged.hot] == [str(hotcombine.HOT_KEY)]

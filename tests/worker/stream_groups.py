@@ -91,9 +91,11 @@ class Stream:
         slices: Any = None,
         combination: Any = None,
         on_push: Any = list,
+        combining: Any = None,
     ) -> None:
         self.windowing = windowing
         self.on_push = on_push  # what is kept of the groups that are handed on, when they are
+        self.combining = combining  # how the writer merges accumulators, if it does
         self.general = general
         self.memory_bytes = memory_bytes
         self.compact = compact
@@ -119,7 +121,8 @@ class Stream:
     def tuples(self, found: list[Any], batch: int = 3) -> list[SuperTuple]:
         rows: list[SuperTuple] = []
         writer = GroupWriter(
-            0, self.coder, grouping_of(self.windowing), rows.append, shards=1, super_tuple_bytes=64
+            0, self.coder, grouping_of(self.windowing), rows.append, shards=1,
+            super_tuple_bytes=64, combining=self.combining,
         )
         for start in range(0, len(found), batch):
             writer.write(*batch_of(found[start : start + batch]))

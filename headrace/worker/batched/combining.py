@@ -205,6 +205,8 @@ def _builtin_phase(phase: str, combine_fn: CombineFn) -> Callable[[Any], Any] | 
         return merge
     if phase == "extract":
         return function
+    if phase == "convert":
+        return lambda value: [value]
     return None
 
 

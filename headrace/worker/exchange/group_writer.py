@@ -27,6 +27,7 @@ from headrace.worker.batched.weights import HEAVY_BYTES, WAITING_BYTES, weight
 from headrace.worker.beam_types import Coder, Element, Key, Value, WindowedCoder
 from headrace.worker.exchange.grouping_kind import Grouping
 from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.exchange.merging import Combining, Merging
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 from headrace.worker.exchange.writers import Send
 
@@ -52,6 +53,7 @@ class GroupWriter:
         super_tuple_bytes: int,
         fixed_shard: int | None = None,
         sliced: bool = False,
+        combining: Combining | None = None,
     ) -> None:
         kv_coder = windowed_coder.wrapped_value_coder
         self._key_coder, value_coder = kv_coder.key_coder(), kv_coder.value_coder()
@@ -73,6 +75,12 @@ class GroupWriter:
         self._windowed_value = coders.WindowedValueCoder(
             value_coder, windowed_coder.window_coder
         ).get_impl()
+        #: Given where values are accumulators of single elements.
+        self.merging = (
+            Merging(combining, self._key_coder, self._windowed_value, shards)
+            if combining is not None and grouping is Grouping.GENERAL
+            else None
+        )
         self._streams = [create_OutputStream() for _ in range(shards)]
         self._counts = [0] * shards
         self._row_limit = super_tuple_bytes
@@ -103,6 +111,10 @@ class GroupWriter:
         self._write(values, meta)
 
     def _write_rows(self, values: list[Value], meta: Meta) -> None:
+        if self.merging is not None and self.merging.takes(values, meta):
+            if self.merging.is_full:
+                self._ship_merged(self.merging)
+            return
         for element in elements(values, meta):
             self._row(element)
 
@@ -275,6 +287,10 @@ class GroupWriter:
             self._streams[shard] = create_OutputStream()
             self._counts[shard] = 0
 
+    def _ship_merged(self, merging: Merging) -> None:
+        for shard, count, payload in merging.parcels(self._shard_of.any):
+            self._emit(shard, PayloadKind.MERGED_ROWS, count, payload)
+
     def _emit(self, shard: int, kind: PayloadKind, count: int, payload: bytes) -> None:
         self._send(
             SuperTuple(shard, Rank.DATA, self._channel, kind, self._seq, count, payload)
@@ -288,5 +304,7 @@ class GroupWriter:
                 self._ship_global()
             else:
                 self._ship_windowed()
+        if self.merging is not None:
+            self._ship_merged(self.merging)
         for shard in range(self._shards):
             self._ship_rows(shard)

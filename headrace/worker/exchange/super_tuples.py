@@ -23,6 +23,7 @@ class PayloadKind(IntEnum):
     COLUMNS = 5  # one Arrow record batch without its schema
     PULSE = 6  # watermarks of channels, from one task to one shard
     HIGHS = 7  # how far the event times of a DataFrame's partitions have come
+    MERGED_ROWS = 8  # encoded key, then an accumulator that stands for several elements, and so on
 
 
 class Rank(IntEnum):

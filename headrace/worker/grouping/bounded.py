@@ -63,6 +63,8 @@ class BoundedGrouper(ABC):
             self._add_grouped(payload)
         elif kind == PayloadKind.GROUPED_WINDOWED:
             self._add_windowed(payload)
+        elif kind == PayloadKind.MERGED_ROWS:
+            self._add_merged(payload)
         else:
             msg = f"a grouping was sent a payload of kind {kind}"
             raise TransportError(msg)
@@ -128,6 +130,10 @@ class BoundedGrouper(ABC):
 
     def _add_windowed(self, payload: bytes) -> None:
         msg = f"{len(payload)} bytes of values came by window to a grouping that has no such table"
+        raise TransportError(msg)
+
+    def _add_merged(self, payload: bytes) -> None:
+        msg = f"{len(payload)} bytes of merged accumulators came to a grouping of elements"
         raise TransportError(msg)
 
     @abstractmethod

@@ -9,6 +9,7 @@ from apache_beam.transforms import trigger
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from headrace.worker.beam_types import Element, Value, WindowedCoder, Windowing
+from headrace.worker.exchange.merged_rows import read_merged
 from headrace.worker.grouping.bounded import BoundedGrouper, Push, chunks_of
 from headrace.worker.grouping.spill import SpilledValues
 
@@ -30,6 +31,10 @@ class GeneralGrouper(BoundedGrouper):
 
     def _add_row(self, encoded_key: bytes, element: Element) -> None:
         self._table.setdefault(encoded_key, []).append(element)
+
+    def _add_merged(self, payload: bytes) -> None:
+        for name, merged in read_merged(payload, self._windowed_impl.decode_from_stream):
+            self._table.setdefault(name, []).append(merged)
 
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
         for name in sorted(self._table):

@@ -22,6 +22,12 @@ class Arrived(NamedTuple):
     window: Window
     values: list[Value]
     times: list[int]
+    more: list[int]  # for values that stand for several elements: how many more than one
+
+    @property
+    def elements(self) -> int:
+        """How many elements came."""
+        return len(self.values) + sum(self.more)
 
 
 Found = dict[WindowKey, Arrived]
@@ -82,10 +88,11 @@ def _put(moved: Found, window: Window, arrived: Arrived) -> None:
     key = window_key(window)
     into = moved.get(key)
     if into is None:
-        moved[key] = Arrived(window, arrived.values, arrived.times)
+        moved[key] = Arrived(window, arrived.values, arrived.times, arrived.more)
     else:
         into.values.extend(arrived.values)
         into.times.extend(arrived.times)
+        into.more.extend(arrived.more)
 
 
 def _interval(start: int, end: int) -> Any:

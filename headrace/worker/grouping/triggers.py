@@ -26,6 +26,7 @@ from headrace.worker.batched.window_keys import last_moment, window_key
 from headrace.worker.beam_types import Key, Value, Window, WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.exchange.merged_rows import Merged
 from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, Push
 from headrace.worker.grouping.choose_bounded import make_grouper
 from headrace.worker.grouping.general import GeneralGrouper
@@ -165,16 +166,21 @@ class TriggeredGroups(StreamGrouper):
             found: Found = {}
             for element in elements:
                 value = element.value
+                merged = type(element) is Merged
                 for window in element.windows:
                     key = window_key(window)
                     of_window = found.get(key)
                     if of_window is None:
                         if is_over(last_moment(window), watermark, allowed):
-                            self.dropped += 1
+                            self.dropped += element.elements if merged else 1
                             continue
-                        of_window = found[key] = Arrived(window, [], [])
+                        of_window = found[key] = Arrived(window, [], [], [])
                     of_window.values.append(value)
-                    of_window.times.append(element.timestamp_micros)
+                    if merged:
+                        of_window.times.extend(element.times)
+                        of_window.more.append(element.elements - 1)
+                    else:
+                        of_window.times.append(element.timestamp_micros)
                     if self._copy is not None and len(element.windows) > 1:
                         value = self._copy(value)  # for the next window: merging may change it
             if found:
@@ -192,7 +198,7 @@ class TriggeredGroups(StreamGrouper):
                 if self._copy is not None:  # other windows hold the same objects
                     values = [self._copy(value) for value in values]
                 # Elements come so only where the pane's time is the window's end.
-                self._take_window(record, key, Arrived(window, values, []))
+                self._take_window(record, key, Arrived(window, values, [], []))
 
     def _take_key(self, encoded_key: bytes, key: Key, found: Found) -> None:
         if self._merging:
@@ -206,12 +212,12 @@ class TriggeredGroups(StreamGrouper):
 
     def _take_window(self, record: Record, key: Key, arrived: Arrived) -> None:
         """Do what Beam's driver does with elements, but once for all that came together."""
-        window, values, times = arrived
+        window, count = arrived.window, arrived.elements
         if record.is_finished(window):
-            self.dropped += len(values)
+            self.dropped += count
             return
-        record.add_values(window, values)
-        hold = self._holds(window, times, self._watermark)
+        record.add_values(window, arrived.values)
+        hold = self._holds(window, arrived.times, self._watermark)
         # Beam's driver holds the end of a window even behind the watermark. That would stop the
         # output's watermark until the window expires, for a time that a pane has without a hold.
         if hold is not None and (hold >= self._watermark or record.is_held(window)):
@@ -219,7 +225,7 @@ class TriggeredGroups(StreamGrouper):
         context = record.at(window, self._clock)
         triggers = self._driver.trigger_fn
         # Triggers look at how many elements come, never at the elements.
-        record.weight = len(values)
+        record.weight = count
         triggers.on_element(None, window, context)
         record.weight = 1
         mark = self._mark

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from apache_beam import pvalue
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
-from apache_beam.transforms import core
+from apache_beam.transforms import core, window
 
 from headrace.plan.supersteps import Channel, SideInput, Stage
 from headrace.worker.batched.combining import builtin_of, owns_resources
 from headrace.worker.beam_types import CombineFn, Proto
+from headrace.worker.exchange.merging import Combining
 from headrace.worker.grouping.slices import Combination
 from headrace.worker.grouping.value_bytes import ValueBytes
 
+_CONVERT = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn
 _MERGE = common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn
 
 
@@ -91,9 +93,40 @@ class Descriptors:
         readers = [t for t in transforms.values() if pcoll in t.inputs.values()]
         if len(readers) != 1 or readers[0].spec.urn != _MERGE:
             return None
-        payload = beam_runner_api_pb2.CombinePayload.FromString(readers[0].spec.payload)
+        return self._combine_fn_of(readers[0])
+
+    def _combine_fn_of(self, transform: Proto) -> Any | None:
+        payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)
         combine_fn = core.CombineFn.from_runner_api(payload.combine_fn, self._context)
         return None if owns_resources(combine_fn) else combine_fn  # else nobody has set it up here
+
+    def combining(self, stages: Iterable[Stage], channel: int) -> Combining | None:
+        """Give how accumulators may be merged that a channel gets, one for each element.
+
+        None where it gets something else, or where windows merge: those of a key's elements then
+        differ, and so would what is late.
+        """
+        windowing = self.windowing(channel)
+        if windowing.windowfn.is_merging():
+            return None
+        writers = [
+            (self.transforms(stage), port.transform_id)
+            for stage in stages
+            for port in stage.writes
+            if port.channel == channel
+        ]
+        if len(writers) != 1:
+            return None
+        transforms, write = writers[0]
+        (pcoll,) = transforms[write].inputs.values()
+        makers = [t for t in transforms.values() if pcoll in t.outputs.values()]
+        if len(makers) != 1 or makers[0].spec.urn != _CONVERT:
+            return None
+        combine_fn = self._combine_fn_of(makers[0])
+        if combine_fn is None:
+            return None
+        timed = windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW
+        return Combining(combine_fn.merge_accumulators, makers[0].unique_name, timed)
 
     def combination(self, channel: int, combine_fn: CombineFn | None) -> Combination:
         """Give how the values of slices become those of windows."""

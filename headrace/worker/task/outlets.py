@@ -19,6 +19,7 @@ from headrace.worker.exchange.file_writer import FileWriter
 from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.exchange.merging import Merging, Shares
 from headrace.worker.exchange.ordered_writer import (
     OrderedLocalWriter,
     OrderedWriter,
@@ -68,12 +69,15 @@ class Outlets:
         self._folders: Mapping[int, str] = {}
         self._counts: dict[int, int] = {}
         self._files: dict[int, list[str]] = {}
+        self._merging: dict[int, Merging] = {}  # by channel
 
     def begin(self, target: Send, folders: Mapping[int, str]) -> None:
         """Begin an epoch: rows go here; files of channels that leave the plan go to folders."""
         self._target = target
         self._folders = folders
         self._counts, self._files = {}, {}
+        for merging in self._merging.values():
+            merging.begin()
 
     @property
     def counts(self) -> Mapping[int, int]:
@@ -84,6 +88,11 @@ class Outlets:
     def files(self) -> Mapping[int, list[str]]:
         """The files that hold them, by output channel; none where rows travel."""
         return self._files
+
+    @property
+    def shares(self) -> Mapping[int, Shares]:
+        """What was merged before it travelled, and how much of it was of hot keys, by channel."""
+        return {channel: merging.shares() for channel, merging in self._merging.items()}
 
     def send(self, row: SuperTuple) -> None:
         """Hand a row to whoever takes the task's output."""
@@ -133,7 +142,10 @@ class Outlets:
     def _groups(self, index: int) -> Writer:
         channel = self._task.channels[index]
         local = channel.kind is ChannelKind.LOCAL
-        return GroupWriter(
+        combining = None
+        if self._task.settings.merge_hot_keys and not local and self._task.shards > 1:
+            combining = self._descriptors.combining(self._task.superstep.stages, index)
+        writer = GroupWriter(
             index,
             self._descriptors.coder(index),
             grouping_of(self._descriptors.windowing(index)),
@@ -142,7 +154,11 @@ class Outlets:
             super_tuple_bytes=self._task.settings.super_tuple_bytes,
             fixed_shard=self._shard if local else None,
             sliced=channel.slices is not None,
+            combining=combining,
         )
+        if writer.merging is not None:
+            self._merging[index] = writer.merging
+        return writer
 
     def _ordered(self, index: int, channel: Channel, order: PortOrder) -> Writer:
         """Make a writer that numbers what it writes."""

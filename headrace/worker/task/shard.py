@@ -70,6 +70,7 @@ class ShardRun:
         self._sides_in = False
         self._highs: dict[str, int] = {}  # of the DataFrame that was read here
         self._untimed = 0  # rows that were left out, as they had no event time
+        self._arrived: dict[int, int] = {}  # elements that came to groupings, by channel
         self._finalisers: dict[str, list[Callable[[], None]]] = {}  # by attempt
 
     @classmethod
@@ -153,7 +154,7 @@ class ShardRun:
     def _begin(self, epoch: Epoch, built: Built, send: Send) -> None:
         built.outlets.begin(send, epoch.direct)
         self._marks.begin(epoch)
-        self._highs = {}
+        self._highs, self._arrived = {}, {}
         self._sides_in, self._untimed = False, 0
         self._memory.begin(epoch)
         for stage in built.stages:
@@ -249,6 +250,7 @@ class ShardRun:
             return
         grouper = built.groupers.get(row.channel)
         if grouper is not None:
+            self._arrived[row.channel] = self._arrived.get(row.channel, 0) + row.elements
             grouper.add(row.kind, row.elements, row.payload)
             return
         if row.kind != PayloadKind.ROWS:
@@ -298,6 +300,8 @@ class ShardRun:
             finalisers=kept,
             outputs=built.outlets.counts,
             files=built.outlets.files,
+            arrived=self._arrived,
+            merged=built.outlets.shares,
             host=f"{socket.gethostname()}/{os.getpid()}",
         )
 
