@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import sys
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 
 
 class _Missing:
@@ -33,6 +34,7 @@ class Names:
 
     function: FunctionType
     owner: object | None  # what its first parameter is bound to; None: it has no `self`
+    hidden: frozenset[str] = frozenset()  # names of an inner function, when that is what is read
 
     @property
     def self_name(self) -> str | None:
@@ -41,9 +43,8 @@ class Names:
         return code.co_varnames[0] if self.owner is not None and code.co_argcount else None
 
     def is_local(self, name: str) -> bool:
-        """Whether the function binds the name itself, parameters included."""
-        code = self.function.__code__
-        return name in code.co_varnames or name in code.co_cellvars
+        """Whether the function binds the name itself, or a comprehension or function inside it."""
+        return name in self.hidden or name in _bound_in(self.function.__code__)
 
     def value(self, node: ast.expr) -> object:
         """The object an expression stands for, `MISSING` if that is not known before it runs."""
@@ -58,8 +59,10 @@ class Names:
 
     def value_of_name(self, name: str) -> object:
         """The object a name stands for when the function is called."""
-        if name == self.self_name:
+        if name == self.self_name and name not in self.hidden:
             return self.owner
+        if name in self.hidden:
+            return MISSING
         function = self.function
         if name in function.__code__.co_freevars:
             index = function.__code__.co_freevars.index(name)
@@ -72,6 +75,15 @@ class Names:
         if name in function.__globals__:
             return function.__globals__[name]
         return vars(builtins).get(name, MISSING)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bound_in(code: CodeType) -> frozenset[str]:
+    found = {*code.co_varnames, *code.co_cellvars}
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            found |= _bound_in(const)
+    return frozenset(found)
 
 
 def static_attribute(base: object, name: str) -> object:
