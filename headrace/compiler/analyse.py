@@ -93,7 +93,7 @@ def _par_do(node: Node) -> tuple[Role, Traits]:
 def _unpickled_traits(payload: beam_pb.ParDoPayload) -> Traits:
     try:
         info = DoFnInfo.from_runner_api(payload.do_fn, None)
-        dofn = pickler.loads(info.serialized_dofn_data())[0]
+        dofn, args, kwargs, *_ = pickler.loads(info.serialized_dofn_data())
     except Exception as e:  # noqa: BLE001 (whatever a user's class does when it is unpickled)
         reason = f"its DoFn cannot be unpickled here ({type(e).__name__})"
         return Traits(
@@ -102,7 +102,7 @@ def _unpickled_traits(payload: beam_pb.ParDoPayload) -> Traits:
             forwarding_reason=reason,
             determinism_reason=reason,
         )
-    return dofn_traits(dofn)
+    return dofn_traits(dofn, args, kwargs)
 
 
 def _combine(node: Node) -> Traits:

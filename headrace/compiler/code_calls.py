@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType
 
 from headrace.compiler.code_names import MISSING, Names, receiver, static_attribute
-from headrace.compiler.code_values import Value, tuple_of
+from headrace.compiler.code_values import Is, Value, tuple_of
 
 _CO_VARARGS = 0x04
 
@@ -45,8 +45,9 @@ class Callee:
         found = dict(zip(params, args, strict=False))
         known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         found |= {name: value for name, value in named.items() if name in known}
-        if code.co_flags & _CO_VARARGS and self.taken <= code.co_argcount:
-            rest = args[len(params) :] if len(args) > len(params) else ()
+        if code.co_flags & _CO_VARARGS:
+            before = [Is.UNCLEAR] * (self.taken - code.co_argcount)  # `self`, as one of them
+            rest = (*before, *args[len(params) :])
             open_end = more or len(args) < len(params)
             found[code.co_varnames[len(known)]] = tuple_of(rest, more=open_end)
         return {name: value for name, value in found.items() if name not in self.named}

@@ -60,8 +60,8 @@ class Exposure:
                 if not isinstance(ctx, ast.Load):
                     self.written.add((base.id if isinstance(base, ast.Name) else "", attr))
                 return True
-            case ast.Call():
-                return self._lends(parent, name)
+            case ast.Call(func=func):
+                return func is name or self._lends(parent, name)
             case ast.keyword(arg=arg):
                 call = self._parents.get(id(parent))
                 return arg is None or (isinstance(call, ast.Call) and self._lends(call, name, arg))

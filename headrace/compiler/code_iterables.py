@@ -12,7 +12,7 @@ import itertools
 from typing import Protocol, TypeAlias
 
 from headrace.compiler.code_names import Names
-from headrace.compiler.code_source import FunctionNode, own_nodes
+from headrace.compiler.code_source import FunctionNode, arguments_of, own_nodes
 from headrace.compiler.code_values import Is, Value, joined, spread, tuple_of
 
 #: What a list was filled with; whether that is an iterable of items, and not one item.
@@ -164,6 +164,8 @@ def filled_list(node: FunctionNode) -> str:
     if isinstance(node, ast.Lambda):
         return ""
     nodes = list(own_nodes(node))
+    if any(isinstance(n, ast.Try) and n.finalbody for n in nodes):
+        return ""  # it may fill after a copy was returned
     for name in appended(node, nodes):
         statements = [n for n in nodes if isinstance(n, ast.stmt) and put_into(n, name)]
         makes = [
@@ -218,10 +220,8 @@ def is_whole(value: ast.expr | None, name: str) -> bool:
 
 
 def is_new_list(made: ast.expr | None) -> bool:
-    """Whether an expression makes a list."""
-    if isinstance(made, ast.Call):
-        return isinstance(made.func, ast.Name) and made.func.id == "list"
-    return isinstance(made, ast.List | ast.ListComp)
+    """Whether an expression makes a list, or gives what a helper has made."""
+    return isinstance(made, ast.Call | ast.List | ast.ListComp)
 
 
 def _only_read(name: ast.Name, parents: dict[int, ast.AST]) -> bool:
@@ -239,13 +239,6 @@ def _only_read(name: ast.Name, parents: dict[int, ast.AST]) -> bool:
             return called in ("len", "sorted", "list", "tuple", "iter", "enumerate", "zip", "bool")
         case _:
             return False
-
-
-def arguments_of(node: FunctionNode) -> set[str]:
-    """The names of a function's parameters."""
-    a = node.args
-    found = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
-    return found | {x.arg for x in (a.vararg, a.kwarg) if x is not None}
 
 
 def constant_index(at: ast.expr) -> tuple[bool, object]:

@@ -27,14 +27,19 @@ from headrace.compiler.code_exposure import Exposure
 from headrace.compiler.code_iterables import (
     Filled,
     appended,
-    arguments_of,
     constant_index,
     each_of,
 )
 from headrace.compiler.code_names import MISSING, Names, spelled
 from headrace.compiler.code_paths import falls_off
 from headrace.compiler.code_results import imports, result_of
-from headrace.compiler.code_source import FunctionNode, is_generator, nodes_of, own_nodes
+from headrace.compiler.code_source import (
+    FunctionNode,
+    arguments_of,
+    is_generator,
+    nodes_of,
+    own_nodes,
+)
 from headrace.compiler.code_subject import Emits
 from headrace.compiler.code_values import (
     Is,
@@ -225,11 +230,12 @@ class Prover:
         if not known or (isinstance(base, ast.Name) and self._is_written(base, index)):
             return Is.UNCLEAR
         found = self.what(base)
-        if isinstance(base, ast.Name) and base.id in self._lists:
-            return self.each(base) if isinstance(index, int) else Is.UNCLEAR
         if isinstance(base, ast.List) and isinstance(index, int):
             found = tuple_display(self, base.elts)
-        return item(found, index)
+        known_item = item(found, index)
+        if known_item is Is.UNCLEAR and isinstance(base, ast.Name) and base.id in self._lists:
+            return self.each(base) if isinstance(index, int) else Is.UNCLEAR
+        return known_item
 
     def _is_written(self, base: ast.expr, part: object) -> bool:
         """Whether a field or key of a local object is written after it was made."""
@@ -362,7 +368,7 @@ class Prover:
         else:
             results = [n.value for n in self._nodes if isinstance(n, ast.Return)]
         if emits is Emits.RESULT:
-            if falls_off(self._node, self._matches):
+            if falls_off(self._node, self.names, self._matches):
                 results.append(nothing)
             for result in results:
                 yield from self._results(result if result is not None else nothing)
@@ -406,6 +412,10 @@ class Prover:
             case ast.IfExp(body=body, orelse=orelse):
                 yield from self._items(body)
                 yield from self._items(orelse)
+            case ast.BoolOp(op=op, values=values):
+                # In a chain of `and`, all but the last are given only when they are empty.
+                for part in values if isinstance(op, ast.Or) else values[-1:]:
+                    yield from self._items(part)
             case ast.Name(id=name) if self._lists.get(name) is not None:
                 for filled, whole in self._lists[name]:
                     yield from self._items(filled) if whole else self._results(filled)

@@ -28,7 +28,7 @@ from headrace.compiler.code_names import MISSING, Names, static_attribute
 from headrace.compiler.code_source import FunctionNode, nodes_of, own_nodes
 
 _CALLS: tuple[object, ...] = (
-    open, io.open, gzip.open, bz2.open, lzma.open, tarfile.open, zipfile.ZipFile,
+    open, io.open, io.StringIO, io.BytesIO, gzip.open, bz2.open, lzma.open, tarfile.open, zipfile.ZipFile,
     contextlib.nullcontext, contextlib.closing, contextlib.redirect_stdout,
     contextlib.redirect_stderr, decimal.localcontext, warnings.catch_warnings,
     tempfile.TemporaryDirectory, tempfile.NamedTemporaryFile, tempfile.TemporaryFile,

@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass
 from types import CodeType, FunctionType, ModuleType
 
+from apache_beam.transforms.core import GroupBy
+
 
 class _Missing:
     """The type of `MISSING`."""
@@ -52,10 +54,45 @@ class Names:
             return node.value
         if isinstance(node, ast.Name):
             return self.value_of_name(node.id)
+        if isinstance(node, ast.Attribute) and is_super(node.value):
+            return self._above(node.attr)
         if isinstance(node, ast.Attribute):
             base = self.value(node.value)
             return MISSING if base is MISSING else static_attribute(base, node.attr)
+        if isinstance(node, ast.Call):
+            partial = self.value(node.func) is functools.partial
+            return self._partial(node) if partial else self._made_by_beam(node)
         return MISSING
+
+    def _partial(self, call: ast.Call) -> object:
+        """The partial that a call makes; what it is given stands for nothing known."""
+        spread = any(isinstance(a, ast.Starred) for a in call.args)
+        function = self.value(call.args[0]) if call.args and not spread else MISSING
+        if not callable(function) or any(k.arg is None for k in call.keywords):
+            return MISSING
+        named = {str(k.arg): MISSING for k in call.keywords}
+        return functools.partial(function, *[MISSING] * (len(call.args) - 1), **named)
+
+    def _above(self, name: str) -> object:
+        """The method that `super()` finds for the class in which the function is written."""
+        mine = self.function.__qualname__.rpartition(".")[0].rpartition(".")[2]
+        past = False
+        for cls in type(self.owner).__mro__ if self.owner is not None else ():
+            if past and name in vars(cls):
+                return vars(cls)[name]
+            past = past or cls.__name__ == mine
+        return MISSING
+
+    def _made_by_beam(self, call: ast.Call) -> object:
+        """The function by which `beam.GroupBy` finds a key, which it asks a method for."""
+        func = call.func
+        if not isinstance(func, ast.Attribute) or func.attr != "_key_func":
+            return MISSING
+        grouping = self.value(func.value)
+        if not isinstance(grouping, GroupBy) or vars(grouping).get("_force_tuple_keys", True):
+            return MISSING
+        ((_, key),) = vars(grouping)["_key_fields"]
+        return key
 
     def value_of_name(self, name: str) -> object:
         """The object a name stands for when the function is called."""
@@ -103,6 +140,8 @@ def static_attribute(base: object, name: str) -> object:
 
 def receiver(names: Names, func: ast.expr) -> tuple[object | None, bool]:
     """What a method is called on, if known, and whether its first parameter is bound already."""
+    if isinstance(func, ast.Attribute) and is_super(func.value):
+        return names.owner, True
     base = names.value(func.value) if isinstance(func, ast.Attribute) else MISSING
     if not isinstance(func, ast.Attribute) or base is MISSING or isinstance(base, ModuleType):
         return None, False
@@ -115,11 +154,22 @@ def receiver(names: Names, func: ast.expr) -> tuple[object | None, bool]:
     return (base if plain else None), plain or isinstance(found, classmethod)
 
 
+def is_super(node: ast.expr) -> bool:
+    """Whether an expression is `super()`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(func, ast.Name) and func.id == "super"
+
+
 def is_immutable(value: object) -> bool:
     """Whether nothing can be changed through this value."""
     if isinstance(value, tuple):
         return all(is_immutable(item) for item in value)
     return isinstance(value, IMMUTABLE_TYPES)
+
+
+def is_iterator(value: object) -> bool:
+    """Whether going through it takes from it: who comes later finds less."""
+    return hasattr(type(value), "__next__") and not isinstance(value, type)
 
 
 def module_of(value: object) -> str:

@@ -91,11 +91,11 @@ def span_of(node: FunctionNode, items: Items) -> Span:
 Fits: TypeAlias = Callable[[ast.expr, ast.pattern], bool]
 
 
-def falls_off(node: FunctionNode, fits: Fits) -> bool:
+def falls_off(node: FunctionNode, names: Names, fits: Fits) -> bool:
     """Whether a function may end without a return, and so give None."""
     if isinstance(node, ast.Lambda):
         return False
-    counter = _Counter(Items(node, None, span_of), generator=False, fits=fits)
+    counter = _Counter(Items(node, names, span_of), generator=False, fits=fits)
     return counter.block(node.body).on is not None
 
 

@@ -80,7 +80,7 @@ def result_of(reader: Calls, call: ast.Call) -> Value:
         return reader.followed(call) if found is None else found
     if isinstance(target, type):
         return _constructed(reader, call, target)
-    if not more and args:
+    if args and (not more or isinstance(target, operator.itemgetter | operator.attrgetter)):
         known = _known(reader, call, target, args, named)
         if known is not None:
             return known
@@ -89,7 +89,7 @@ def result_of(reader: Calls, call: ast.Call) -> Value:
 
 def _carrier(reader: Calls, func: ast.expr, target: object) -> int | None:
     for carrier, at in _CARRIERS:
-        if target is carrier or target == getattr(carrier, "__func__", MISSING):
+        if target is carrier:
             return at
     if target is MISSING:
         root = func

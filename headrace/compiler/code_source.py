@@ -59,6 +59,13 @@ def own_nodes(node: FunctionNode) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(current))
 
 
+def arguments_of(node: FunctionNode) -> set[str]:
+    """The names of a function's parameters."""
+    a = node.args
+    found = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+    return found | {x.arg for x in (a.vararg, a.kwarg) if x is not None}
+
+
 def _search(code: CodeType) -> tuple[FunctionNode, ...]:
     lines = linecache.getlines(code.co_filename)
     if not 0 < code.co_firstlineno <= len(lines):

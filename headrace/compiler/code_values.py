@@ -182,7 +182,7 @@ def tuple_fields(cls: object) -> tuple[str, ...]:
     new = new.__func__ if isinstance(new, staticmethod) else new
     if not isinstance(names, tuple) or not isinstance(new, FunctionType):
         return ()
-    if {"__getattribute__", "__getitem__", "__iter__"} & _written(cls) or not _generated(new):
+    if {"__getattribute__", "__getitem__", "__iter__"} & _written(cls) or not is_generated(new):
         return ()
     plain = all(type(getattr_static(cls, n, None)).__name__ == "_tuplegetter" for n in names)
     return names if plain else ()
@@ -211,8 +211,8 @@ def is_plain_dataclass(cls: type) -> bool:
         return False
     init = getattr_static(cls, "__init__", None)
     hooks = {"__new__", "__getattribute__", "__getattr__"} & _written(cls)
-    hooks |= {n for n in ("__setattr__",) if not _generated(getattr_static(cls, n, None))}
-    if hooks or not isinstance(init, FunctionType) or not _generated(init):
+    hooks |= {n for n in ("__setattr__",) if not is_generated(getattr_static(cls, n, None))}
+    if hooks or not isinstance(init, FunctionType) or not is_generated(init):
         return False
     # A property, or another descriptor, in the place of a field would be asked for it.
     kept = (getattr_static(cls, f.name, None) for f in dataclasses.fields(cls))
@@ -223,7 +223,7 @@ def _is_asked(descriptor: object) -> bool:
     return type(descriptor).__name__ != "member_descriptor"  # that of `__slots__`
 
 
-def _generated(method: object) -> bool:
+def is_generated(method: object) -> bool:
     """Whether the standard library made the method from text, or it is object's own."""
     if method is object.__setattr__:
         return True
@@ -237,5 +237,5 @@ def _written(cls: type) -> set[str]:
         for above in cls.__mro__
         if above.__module__ not in ("builtins", "typing", "collections")
         for name, value in vars(above).items()
-        if not _generated(value)
+        if not is_generated(value)
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
 
@@ -19,7 +20,7 @@ from headrace.compiler import code_bytes
 from headrace.compiler.code_calls import Callee
 from headrace.compiler.code_effects import Effects, effects_of
 from headrace.compiler.code_keys import forwards_key
-from headrace.compiler.code_names import MISSING, Names
+from headrace.compiler.code_names import MISSING, Names, is_immutable
 from headrace.compiler.code_paths import count_outputs
 from headrace.compiler.code_source import is_generator, nodes_of, own_nodes
 from headrace.compiler.code_subject import (
@@ -51,12 +52,21 @@ _OPENNESS = (
 )
 
 
-def dofn_traits(dofn: object) -> Traits:
-    """What the code of a DoFn shows, overruled by what its author declared."""
+def dofn_traits(
+    dofn: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+) -> Traits:
+    """What the code of a DoFn shows, overruled by what its author declared.
+
+    Args:
+        dofn: an instance.
+        args: what it is given beside the element, as in `beam.Map(f, 3)`; placeholders for side
+            inputs.
+        kwargs: the same by name.
+    """
     declared: Declaration | None = None
     try:
         declared = _declaration(dofn)
-        found = _read(dofn)
+        found = _read(dofn, args, kwargs or {})
     except Exception as e:  # odd code must cost precision, never the pipeline
         _LOGGER.debug("the analysis gave up on a DoFn", exc_info=True)
         reason = f"the analysis gave up on its code ({type(e).__name__})"
@@ -81,9 +91,12 @@ def _declaration(dofn: object) -> Declaration | None:
     return replace(found, selectivity=Selectivity.EXACTLY_ONE) if exact else found
 
 
-def _read(dofn: object) -> Traits:
+def _read(dofn: object, args: Sequence[object], kwargs: Mapping[str, object]) -> Traits:
     subject = subject_of(dofn)
-    effects = Effects() if _is_beams_tool(subject) else effects_of(subject.function, subject.owner)
+    lent = _lent(subject, args, kwargs)
+    effects = Effects()
+    if not _is_beams_tool(subject):
+        effects = effects_of(subject.function, subject.owner, lent)
     selectivity, selectivity_reason = _selectivity(subject)
     forwarding, forwarding_reason = _forwarding(subject)
     for name, method in lifecycle(dofn):
@@ -202,6 +215,34 @@ def _roles(function: FunctionType, subject: Subject, names: Names) -> dict[str, 
         if len(fields) == 2:
             bound[name] = Named(fields)
     return bound
+
+
+def _lent(
+    subject: Subject, args: Sequence[object], kwargs: Mapping[str, object]
+) -> frozenset[str]:
+    """The parameters that get the same object for every element, one that can be changed."""
+    function = subject.function
+    if not isinstance(function, FunctionType):
+        return frozenset()
+    code = function.__code__
+    taken = int(subject.owner is not None) + subject.bound_positional
+    params = list(code.co_varnames[taken : code.co_argcount])
+    given = [p for p in params if not _is_from_beam(function, p)]
+    first = len(given) - len(args) if args and len(args) < len(given) else 1
+    first = max(first, 2) if subject.takes is Takes.SPREAD and not args else first
+    known = dict(zip(given[first:], args, strict=False)) | dict(kwargs)
+    return frozenset(
+        p for p in [*given[first:], *kwargs] if not is_immutable(known.get(p, MISSING))
+    )
+
+
+def _is_from_beam(function: FunctionType, name: str) -> bool:
+    """Whether Beam gives the parameter something of its own for each element."""
+    try:
+        default = inspect.signature(function).parameters[name].default
+    except (TypeError, ValueError, KeyError):
+        return False
+    return type(default).__module__.startswith("apache_beam.")
 
 
 def _annotated(function: FunctionType, name: str, names: Names) -> object:
