@@ -155,6 +155,14 @@ def _pattern(pattern: ast.pattern, source: Source, names: Names | None) -> Bound
             return
 
 
+def is_any_pair(pattern: ast.pattern) -> bool:
+    """Whether a pattern fits every tuple of two."""
+    parts = pattern.patterns if isinstance(pattern, ast.MatchSequence) else []
+    return len(parts) == 2 and all(
+        isinstance(p, ast.MatchAs) and p.pattern is None for p in parts
+    )
+
+
 def _item(source: Source, constant: object) -> Source:
     return lambda reader: item(source(reader), constant)
 

@@ -1,7 +1,7 @@
 """Finds the Python function that a call runs, and what its parameters are bound to.
 
-Takes a callable, looks through partials, caches, bound methods and objects that can be called. Gives
-the function and how many of its parameters are taken already. Calls nothing of the user's.
+Takes a callable, looks through partials, caches, bound methods and objects that can be called.
+Gives the function and how many of its parameters are taken already. Calls nothing of the user's.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def callee(target: object, owner: object | None = None, *, bound: bool = False) 
         elif is_cache(target):
             target = getattr(target, "__wrapped__", MISSING)
         elif isinstance(target, MethodType):
-            target, owner, bound = target.__func__, target.__self__, True
+            owner, bound = target.__self__, True
+            target = target.__func__
         else:
             break
     if not isinstance(target, FunctionType):

@@ -21,13 +21,14 @@ from headrace.compiler.code_calls import MOST_DEPTH, Callee, is_cache, managed
 from headrace.compiler.code_known import (
     FRESH_RESULTS,
     MUTATING_METHODS,
-    STATELESS_PACKAGES,
     UNREADABLE_FUNCTIONS,
     dice,
+    is_stateless,
 )
 from headrace.compiler.code_names import (
     IMMUTABLE_TYPES,
     Names,
+    is_librarys,
     is_standard,
     module_of,
     static_attribute,
@@ -61,7 +62,8 @@ def effects_of(
         lent: the parameters that get one and the same object in every call.
     """
     budget = _Budget()
-    if isinstance(function, FunctionType) and (owner or not is_standard(module_of(function))):
+    known = is_standard(module_of(function)) and is_librarys(function) and owner is None
+    if isinstance(function, FunctionType) and not known:
         return _follow(Names(function, owner), lent, budget, depth=0)
     found = Effects()
     if not callable(function):
@@ -146,7 +148,8 @@ def _call_object(
             return False
         if isinstance(held, (*CONTAINERS, *IMMUTABLE_TYPES, tuple)):
             return False
-    known = is_standard(module) or module.split(".")[0] in STATELESS_PACKAGES
+    known = is_standard(module) or is_stateless(module)
+    known = known and is_librarys(target)
     known = known and owner is None  # a method of a shared object is read, wherever it is from
     if known or type(target).__name__ in {"method_descriptor", "wrapper_descriptor"}:
         return name not in FRESH_RESULTS and bool(shared)
@@ -169,7 +172,7 @@ def _construct(
 ) -> None:
     """Making an object: what its `__init__` writes into itself is fresh, anything else counts."""
     module = module_of(cls)
-    if is_standard(module) or module.split(".")[0] in STATELESS_PACKAGES:
+    if is_standard(module) or is_stateless(module):
         return
     for hook in ("__init__", "__new__", "__post_init__"):
         method = static_attribute(cls, hook)

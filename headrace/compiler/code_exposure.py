@@ -57,6 +57,8 @@ class Exposure:
                 above = self._parents.get(id(parent))
                 if isinstance(above, ast.Call) and above.func is parent:
                     return attr in _READING
+                if attr.startswith("__"):
+                    return False  # `__dict__` leads to all fields
                 if not isinstance(ctx, ast.Load):
                     self.written.add((base.id if isinstance(base, ast.Name) else "", attr))
                 return True

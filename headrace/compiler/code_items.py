@@ -22,6 +22,7 @@ from headrace.compiler.code_spans import ANY, NOTHING, ONE, Span, summed
 #: Builtins that give as many items as their first argument has.
 _KEEP_NUMBER = (list, tuple, iter, sorted, reversed, enumerate)
 _JOIN_EQUALS = (set, frozenset)
+_GIVE_LISTS = frozenset({"split", "rsplit", "splitlines", "findall", "most_common"})
 
 
 class Items:
@@ -69,7 +70,9 @@ class Items:
             case ast.BinOp(left=left, op=ast.Add(), right=right):
                 return self.of(left).then(self.of(right))
             case ast.Subscript(value=base, slice=ast.Slice() as at):
-                return _sliced(self.of(base), at)
+                found = self.of(base)
+                # Only of sequences is it known what a slice has: a table may give its columns.
+                return _sliced(found, at) if found != ANY or self._is_sequence(base) else ANY
             case ast.ListComp(generators=generators) | ast.GeneratorExp(generators=generators):
                 return self._comprehension(generators)
             case ast.SetComp(generators=generators) | ast.DictComp(generators=generators):
@@ -84,6 +87,13 @@ class Items:
     def lets_through(self, manager: ast.expr) -> bool:
         """Whether a context manager never swallows an exception."""
         return lets_through(self._names, manager)
+
+    def _is_sequence(self, value: ast.expr) -> bool:
+        if not isinstance(value, ast.Call) or self._names is None:
+            return isinstance(value, ast.ListComp | ast.List | ast.Tuple)
+        target = self._names.value(value.func)
+        splits = isinstance(value.func, ast.Attribute) and value.func.attr in _GIVE_LISTS
+        return splits or any(target is made for made in (list, tuple, sorted))
 
     def _element(self, element: ast.expr) -> Span:
         return self.of(element.value) if isinstance(element, ast.Starred) else ONE

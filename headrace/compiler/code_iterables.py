@@ -249,7 +249,8 @@ def constant_index(at: ast.expr) -> tuple[bool, object]:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
             return True, -value
         case ast.Slice(lower=lower, upper=upper, step=step):
-            bounds = [(True, None) if b is None else constant_index(b) for b in (lower, upper, step)]
+            told = (lower, upper, step)
+            bounds = [(True, None) if b is None else constant_index(b) for b in told]
             if all(known and isinstance(b, int | None) for known, b in bounds):
                 return True, slice(*(b for _, b in bounds))
             return False, None

@@ -61,7 +61,15 @@ _DICE_FUNCTIONS = {
     "os.urandom": "calls os.urandom",
     "os.getenv": "reads the environment",
 }
-_PURE_TIME = frozenset({"strftime", "strptime", "gmtime", "localtime", "mktime", "struct_time", "sleep"})
+_PURE_TIME = frozenset(
+    {"strftime", "strptime", "gmtime", "localtime", "mktime", "struct_time", "sleep"}
+)
+#: Other packages' functions that read files.
+_WORLD_PREFIXES = (
+    "apache_beam.io.", "pandas.io.", "pandas.read_", "pyarrow.fs", "pyarrow._fs", "pyarrow.parquet",
+    "pyarrow._parquet", "pyarrow.csv", "pyarrow._csv", "numpy.load", "numpy.fromfile",
+    "numpy.genfromtxt", "numpy.lib.npyio", "numpy.lib._npyio_impl",
+)
 _NOW_METHODS = frozenset({"now", "utcnow", "today"})
 
 # Modules of the standard library that ask the machine, the network, or other threads.
@@ -91,15 +99,15 @@ _PURE_OF_WORLD = frozenset(
 WORLD_METHODS = frozenset(
     {"read_text", "read_bytes", "exists", "is_file", "is_dir", "stat", "lstat", "iterdir", "glob"}
     | {"rglob", "resolve", "absolute", "expanduser", "touch", "mkdir", "unlink", "write_text"}
-    | {"write_bytes", "urlopen", "recv", "recvfrom", "sendall", "getresponse", "execute", "fetchone"}
-    | {"fetchall", "cwd", "home", "getpeername", "communicate"}
+    | {"write_bytes", "urlopen", "recv", "recvfrom", "sendall", "getresponse", "execute"}
+    | {"fetchone", "fetchall", "cwd", "home", "getpeername", "communicate"}
 )
 """Methods that ask or change the world, on every common type that has them."""
 
 SHARED_RESULTS = frozenset(
     {"builtins.globals", "builtins.vars", "builtins.type", "decimal.getcontext"}
-    | {"_decimal.getcontext", "threading.current_thread", "asyncio.get_event_loop", "gc.get_objects"}
-    | {"sys._getframe", "contextvars.copy_context", "_contextvars.copy_context"}
+    | {"_decimal.getcontext", "threading.current_thread", "asyncio.get_event_loop"}
+    | {"gc.get_objects", "sys._getframe", "contextvars.copy_context", "_contextvars.copy_context"}
 )
 """Functions whose result outlives the call."""
 
@@ -109,8 +117,14 @@ HANDING_ON = frozenset(
     | {"_heapq", "random", "collections", "builtins", "contextlib"}
 )
 
-STATELESS_PACKAGES = frozenset({"apache_beam", "numpy", "pandas", "pyarrow"})
-"""Packages whose functions keep nothing that a pipeline could see."""
+_STATELESS_PACKAGES = frozenset({"apache_beam", "numpy", "pandas", "pyarrow"})
+
+
+def is_stateless(module: str) -> bool:
+    """Whether a package's functions keep nothing that a pipeline could see."""
+    if module.startswith("apache_beam.examples"):
+        return False  # written as a user would
+    return module.split(".")[0] in _STATELESS_PACKAGES
 
 
 def dice(dotted: str) -> str:
@@ -124,8 +138,10 @@ def dice(dotted: str) -> str:
         return f"calls {dotted}"
     if dotted in _PURE_OF_WORLD:
         return ""
+    if dotted.startswith(_WORLD_PREFIXES):
+        return f"calls {dotted}, which asks the world"
     if any(module == m or module.startswith(f"{m}.") for m in _WORLD_MODULES):
         return f"calls {dotted}, which asks the world"
-    if name in _NOW_METHODS and ("datetime" in module or module == "date"):
+    if name in _NOW_METHODS and any(m in module for m in ("date", "timestamp", "Timestamp")):
         return f"calls {dotted}"
     return ""

@@ -8,35 +8,24 @@ Never runs the code it reads.
 from __future__ import annotations
 
 import ast
-import bz2
-import contextlib
-import decimal
-import gzip
-import io
-import lzma
-import tarfile
-import tempfile
 import threading
-import warnings
-import zipfile
 from types import CodeType, FunctionType
 
-from apache_beam.io.filesystems import FileSystems
-
 from headrace.compiler.code_calls import MOST_DEPTH, called, managed
-from headrace.compiler.code_names import MISSING, Names, static_attribute
+from headrace.compiler.code_names import MISSING, Names, module_of, static_attribute
 from headrace.compiler.code_source import FunctionNode, nodes_of, own_nodes
 
-_CALLS: tuple[object, ...] = (
-    open, io.open, io.StringIO, io.BytesIO, gzip.open, bz2.open, lzma.open, tarfile.open, zipfile.ZipFile,
-    contextlib.nullcontext, contextlib.closing, contextlib.redirect_stdout,
-    contextlib.redirect_stderr, decimal.localcontext, warnings.catch_warnings,
-    tempfile.TemporaryDirectory, tempfile.NamedTemporaryFile, tempfile.TemporaryFile,
-    FileSystems.open, FileSystems.create,
+#: Functions and classes whose results let everything through, as their modules name them.
+_CALLS = frozenset(
+    {"io.open", "_io.open", "_io.StringIO", "_io.BytesIO", "gzip.open", "bz2.open", "lzma.open"}
+    | {"contextlib.nullcontext", "contextlib.closing", "contextlib.redirect_stdout"}
+    | {"contextlib.redirect_stderr", "decimal.localcontext", "_decimal.localcontext"}
+    | {"warnings.catch_warnings", "tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile"}
+    | {"tempfile.TemporaryFile", "zipfile.ZipFile"}
+    | {"apache_beam.io.filesystems.open", "apache_beam.io.filesystems.create"}
 )
 _OBJECTS = (
     type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Semaphore,
-    io.IOBase,
 )
 
 
@@ -50,7 +39,7 @@ def lets_through(
         held = names.value(manager)
         return held is not MISSING and (isinstance(held, _OBJECTS) or _exits_plainly(type(held)))
     target = names.value(manager.func)
-    if any(target is known for known in _CALLS):
+    if f"{module_of(target)}.{getattr(target, '__name__', '')}" in _CALLS:
         return True
     if isinstance(target, type):
         return _exits_plainly(target)

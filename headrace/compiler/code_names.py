@@ -181,6 +181,14 @@ def module_of(value: object) -> str:
     return name if isinstance(name, str) else ""
 
 
+def is_librarys(function: object) -> bool:
+    """Whether a function stands in the module that it names: code made from text names any."""
+    if not isinstance(function, FunctionType):
+        return True
+    home = function.__globals__.get("__name__")
+    return isinstance(home, str) and home.split(".")[0] == module_of(function).split(".")[0]
+
+
 def is_standard(module: str) -> bool:
     """Whether a module belongs to the standard library."""
     return module.split(".")[0] in sys.stdlib_module_names

@@ -1,8 +1,8 @@
 """Finds where the order of a set reaches what a function does.
 
-Takes a function's syntax tree, gives a reason for each loop or list that follows the order of a set:
-texts have other hashes in every process, so sets of them have other orders. Never runs the code it
-reads.
+Takes a function's syntax tree, gives a reason for each loop or list that follows the order of a
+set: texts have other hashes in every process, so sets of them have other orders. Never runs the
+code it reads.
 """
 
 from __future__ import annotations

@@ -4,14 +4,14 @@ Takes the syntax tree of a function and how its result becomes output, gives a s
 reason. A path ends where the function does. One that an exception breaks off gives nothing, unless
 the exception is caught: then what was made before it stands, and the handler's outputs follow. So
 five counts travel through the statements: where control goes on, where the function ends, where an
-exception leaves, where a loop is left, where its next round begins. Calls of helpers that make the output are followed into
-Python code to a fixed depth. Knows no Beam, never runs the code it reads.
+exception leaves, where a loop is left, where its next round begins. Calls of helpers that make the
+output are followed into Python code to a fixed depth. Knows no Beam, never runs the code it reads.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 

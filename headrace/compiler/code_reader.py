@@ -1,7 +1,7 @@
 """Reads one function for what it remembers and what it asks of the world.
 
-Takes a function's syntax tree and what its names stand for, gives `Effects`. What it calls is handed
-to whoever follows calls. Never runs the code it reads.
+Takes a function's syntax tree and what its names stand for, gives `Effects`. What it calls is
+handed to whoever follows calls. Never runs the code it reads.
 """
 
 from __future__ import annotations

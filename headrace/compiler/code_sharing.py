@@ -19,9 +19,16 @@ from headrace.compiler.code_known import (
     FRESH_RESULTS,
     HANDING_ON,
     SHARED_RESULTS,
-    STATELESS_PACKAGES,
+    is_stateless,
 )
-from headrace.compiler.code_names import MISSING, Names, is_immutable, is_standard, module_of
+from headrace.compiler.code_names import (
+    MISSING,
+    Names,
+    is_immutable,
+    is_librarys,
+    is_standard,
+    module_of,
+)
 from headrace.compiler.code_source import FunctionNode
 
 #: Builtins whose result is new and holds what it was given.
@@ -156,8 +163,9 @@ class Sharing:
             return True  # who asks again gets the same object
         if isinstance(target, type):
             return any(self.of(a) for a in args)  # the new object may hold what it was given
-        if isinstance(target, FunctionType) and not is_standard(module_of(target)):
-            if module_of(target).split(".")[0] not in STATELESS_PACKAGES:
+        if isinstance(target, FunctionType):
+            known = is_standard(module_of(target)) or is_stateless(module_of(target))
+            if not known or not is_librarys(target):
                 return self._gives_shared(target) or any(self.of(a) for a in args)
         if isinstance(func, ast.Attribute) and self.of(func.value):
             held = self._names.value(func.value)

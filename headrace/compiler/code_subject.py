@@ -1,8 +1,8 @@
 """Finds the user's function inside a DoFn, and how Beam calls it.
 
 Takes a DoFn instance, looks through what Map, Filter, FlatMap, MapTuple, partials, caches and bound
-methods wrap around a callable. Gives subjects: a callable, how its arguments relate to the element, and
-how its result becomes output. Calls nothing of the user's.
+methods wrap around a callable. Gives subjects: a callable, how its arguments relate to the element,
+and how its result becomes output. Calls nothing of the user's.
 """
 
 from __future__ import annotations

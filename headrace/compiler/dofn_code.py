@@ -15,13 +15,15 @@ from dataclasses import replace
 from types import FunctionType
 
 import apache_beam as beam
+from apache_beam.transforms.core import _BundleContextParam, _SetupContextParam
 
 from headrace.compiler import code_bytes
 from headrace.compiler.code_calls import Callee
-from headrace.compiler.code_effects import Effects, effects_of
+from headrace.compiler.code_effects import effects_of
 from headrace.compiler.code_keys import forwards_key
 from headrace.compiler.code_names import MISSING, Names, is_immutable
 from headrace.compiler.code_paths import count_outputs
+from headrace.compiler.code_reader import Effects
 from headrace.compiler.code_source import is_generator, nodes_of, own_nodes
 from headrace.compiler.code_subject import (
     Emits,
@@ -43,6 +45,8 @@ from headrace.plan.traits import (
 )
 
 _LOGGER = logging.getLogger(__name__)
+
+_CONTEXTS = (_SetupContextParam, _BundleContextParam)
 
 _OPENNESS = (
     Selectivity.EXACTLY_ONE,
@@ -99,6 +103,8 @@ def _read(dofn: object, args: Sequence[object], kwargs: Mapping[str, object]) ->
         effects = effects_of(subject.function, subject.owner, lent)
     selectivity, selectivity_reason = _selectivity(subject)
     forwarding, forwarding_reason = _forwarding(subject)
+    for told in _contexts(subject.function):
+        effects.dice.append(f"is given what the context {told} has made")
     for name, method in lifecycle(dofn):
         inside = effects_of(method, dofn)
         effects.dice += inside.dice
@@ -242,7 +248,19 @@ def _is_from_beam(function: FunctionType, name: str) -> bool:
         default = inspect.signature(function).parameters[name].default
     except (TypeError, ValueError, KeyError):
         return False
-    return type(default).__module__.startswith("apache_beam.")
+    beams = type(default).__module__.startswith("apache_beam.")
+    return beams and not isinstance(default, _CONTEXTS)
+
+
+def _contexts(function: object) -> list[str]:
+    """The parameters that a context manager of the user's gives, once for many elements."""
+    if not isinstance(function, FunctionType):
+        return []
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if isinstance(p.default, _CONTEXTS)]
 
 
 def _annotated(function: FunctionType, name: str, names: Names) -> object:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import dataclasses
 import datetime
 import decimal
 import hashlib
@@ -20,7 +22,9 @@ import urllib.parse
 import uuid
 
 import apache_beam as beam
+import pandas
 from apache_beam.coders import VarIntCoder
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -29,6 +33,7 @@ from apache_beam.transforms.userstate import (
     TimerSpec,
     on_timer,
 )
+from apache_beam.utils.timestamp import Timestamp
 
 from tests.compiler.corpus.table import case
 
@@ -89,7 +94,7 @@ class AppendsUnbound(beam.DoFn):
 
 class AppendsThroughCopy(beam.DoFn):
     def __init__(self):
-        self.lists = [[]]
+        self.lists: list = [[]]
 
     def process(self, element):
         list(self.lists)[0].append(element)
@@ -98,7 +103,7 @@ class AppendsThroughCopy(beam.DoFn):
 
 class AppendsThroughOperator(beam.DoFn):
     def __init__(self):
-        self.lists = [[]]
+        self.lists: list = [[]]
 
     def process(self, element):
         operator.getitem(self.lists, 0).append(element)
@@ -107,7 +112,7 @@ class AppendsThroughOperator(beam.DoFn):
 
 class LoopsOverCopy(beam.DoFn):
     def __init__(self):
-        self.lists = [[]]
+        self.lists: list = [[]]
 
     def process(self, element):
         for held in [x for x in self.lists]:
@@ -335,6 +340,39 @@ def adds_key(kv):
     return kv[0], 1
 
 
+def opened_by_beam(path):
+    with FileSystems.open(path) as file:
+        return file.read()
+
+
+def stamped_now(x):
+    return beam.window.TimestampedValue(x, Timestamp.now())
+
+
+@contextlib.contextmanager
+def nonce():
+    yield random.random()
+
+
+def with_nonce(x, number=beam.DoFn.SetupContextParam(nonce)):
+    return x, number
+
+
+def through_fields(kv):
+    holder = Holder(kv[0])
+    holder.__dict__["key"] = 1
+    return holder.key, 1
+
+
+@dataclasses.dataclass
+class Holder:
+    key: str
+
+
+def first_column_name(frame):
+    return frame[:1]
+
+
 TIMERS = "keyed many other same"
 
 CASES = [
@@ -381,6 +419,12 @@ CASES = [
     case("rounded", beam.Map(rounded), "none one other same", 1.234),
     case("parsed time", beam.Map(parsed_time), "none one other same", "2020"),
     case("counted words", beam.Map(counted), "none one other same", ["a", "a", "b"]),
+    case("opened by beam", beam.Map(opened_by_beam), "none one other varies"),
+    case("stamped now", beam.Map(stamped_now), "none one fwd varies", 1),
+    case("with nonce", beam.Map(with_nonce), "none one other varies"),
+    case("through fields", beam.Map(through_fields), "none one other same", ("a", 1)),
+    case("first column name", beam.FlatMap(first_column_name), "none many other same",
+         pandas.DataFrame({"a": [1], "b": [2]})),
     case("closure of", beam.Map(closure_of(3)), "none one fwd same", ("a", 1)),
     case("closure that keeps", beam.FlatMap(closure_that_keeps()), "keeps atmost fwd varies", 1, 1),
     case("shadowed helper", beam.FlatMap(shadowed_helper), "none one other same", ("a", 1)),

@@ -322,7 +322,7 @@ def never_two(kv):
 
 
 PAIRS = (("a", 1), ("b", 0), ("c", 12))
-GROUPS = (("a", [1, 2, 3]), ("b", []), ("c", [0]))
+GROUPS: tuple = (("a", [1, 2, 3]), ("b", []), ("c", [0]))
 
 CASES = [
     case("sum values", beam.ParDo(SumValues()), "none one fwd same", *GROUPS),

@@ -351,8 +351,8 @@ class Threshold:
 PAIRS = (("a", 1), ("B", 2))
 NAMED = (Pair("a", 1), Pair("B", 2))
 DICTS = ({"key": "a", "value": 1}, {"key": "b", "value": 2})
-GROUPS = (("a", [1, 2]), ("b", []))
-SALES = (("a", [Sale("a", "x", 2.0), Sale("a", "y", 3.0)]), ("b", []))
+GROUPS: tuple = (("a", [1, 2]), ("b", []))
+SALES: tuple = (("a", [Sale("a", "x", 2.0), Sale("a", "y", 3.0)]), ("b", []))
 
 CASES = [
     case("to pair", beam.Map(to_pair), "none one fwd same", *PAIRS),

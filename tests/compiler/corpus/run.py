@@ -98,7 +98,8 @@ def bundle(fn: Any) -> Iterator[None]:
 
 
 def outputs(fn: Any, element: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    return list(fn.process(copy.deepcopy(element), *args, **kwargs) or ())
+    made = fn.process(copy.deepcopy(element), *args, **kwargs)
+    return [] if made is None else list(made)
 
 
 def main() -> None:
