@@ -14,6 +14,11 @@ from headrace.compiler.code_source import FunctionNode
 
 _SETS: tuple[object, ...] = (set, frozenset)
 _SET_METHODS = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
+#: Methods that take a set as a set: those of sets, and those of loggers.
+_TAKING_SETS = _SET_METHODS | {
+    "issubset", "issuperset", "isdisjoint", "update", "add", "discard", "difference_update",
+    "intersection_update", "append", "debug", "info", "warning", "error", "log",
+}
 _SET_OPERATORS = ast.BitAnd | ast.BitOr | ast.BitXor | ast.Sub
 #: Builtins whose answer does not depend on the order of what they are given.
 _ORDERLESS: tuple[object, ...] = (
@@ -53,20 +58,18 @@ class _Finder:
                     found.append(source)
                 case ast.ListComp() | ast.GeneratorExp() | ast.DictComp():
                     call = parents.get(id(n))
-                    if isinstance(call, ast.Call) and self._is(call.func, _ORDERLESS):
+                    if isinstance(call, ast.Call) and self._orderless(call):
                         continue
                     found += [g.iter for g in n.generators if self._is_set(g.iter)]
                 case ast.YieldFrom(value=source) | ast.Starred(value=source):
                     found += [source] if self._is_set(source) else []
-                case ast.Call(func=ast.Attribute(attr="join"), args=[given]):
-                    found += [given] if self._is_set(given) or _of_set(given) else []
                 case ast.Call(func=ast.Attribute(value=base, attr="pop"), args=[]):
                     found += [base] if self._is_set(base) else []
-                case ast.Call(func=func, args=args) if self._is(func, _FOLLOWING):
+                case ast.Call(args=args) if not self._orderless(n):
                     call = parents.get(id(n))
-                    if isinstance(call, ast.Call) and self._is(call.func, _ORDERLESS):
-                        continue
-                    found += [a for a in args if self._is_set(a)]
+                    inside = isinstance(call, ast.Call) and self._orderless(call)
+                    if not (inside and self._is(n.func, _FOLLOWING)):
+                        found += [a for a in args if self._is_set(a)]
                 case _:
                     pass
         return found
@@ -74,6 +77,12 @@ class _Finder:
     def _is(self, func: ast.expr, known: tuple[object, ...]) -> bool:
         target = self._names.value(func)
         return any(target is k for k in known)
+
+    def _orderless(self, call: ast.Call) -> bool:
+        """Whether the order of what is given has no effect; with a key, equals keep theirs."""
+        if isinstance(call.func, ast.Attribute) and call.func.attr in _TAKING_SETS:
+            return True
+        return self._is(call.func, _ORDERLESS) and not any(k.arg == "key" for k in call.keywords)
 
     def _is_set(self, value: ast.expr, depth: int = 0) -> bool:
         match value:
@@ -97,6 +106,3 @@ class _Finder:
             case _:
                 return False
 
-
-def _of_set(value: ast.expr) -> bool:
-    return isinstance(value, ast.SetComp)

@@ -49,6 +49,7 @@ from headrace.compiler.code_values import (
     is_other,
     item,
     joined,
+    without,
 )
 
 _MUTATORS = frozenset(
@@ -129,8 +130,10 @@ class Prover:
             self._roles[name] = self._trusted(name, self._roles[name])
 
     def _trusted(self, name: str, meaning: Value) -> Value:
-        if isinstance(meaning, Parts) and meaning.changes and name in self._exposure.names:
-            return Is.UNCLEAR
+        if isinstance(meaning, Parts) and meaning.changes:
+            if name in self._exposure.names:
+                return Is.UNCLEAR
+            return without(meaning, {part for n, part in self._exposure.written if n == name})
         return Is.UNCLEAR if meaning is Is.OTHER else meaning
 
     @cached_property
@@ -164,8 +167,7 @@ class Prover:
             case ast.Subscript(value=base, slice=at):
                 return self._subscript(base, at)
             case ast.Attribute(value=base, attr=attr):
-                kept = not self._is_written(base, attr)
-                return attribute(self.what(base), attr) if kept else Is.UNCLEAR
+                return attribute(self.what(base), attr)
             case ast.Tuple(elts=elts):
                 return tuple_display(self, elts)
             case ast.Dict(keys=keys, values=values):
@@ -199,7 +201,7 @@ class Prover:
 
     def _subscript(self, base: ast.expr, at: ast.expr) -> Value:
         known, index = constant_index(at)
-        if not known or (isinstance(base, ast.Name) and self._is_written(base, index)):
+        if not known:
             return Is.UNCLEAR
         found = self.what(base)
         if isinstance(base, ast.List) and isinstance(index, int):
@@ -208,15 +210,6 @@ class Prover:
         if known_item is Is.UNCLEAR and isinstance(base, ast.Name) and base.id in self._lists:
             return self.each(base) if isinstance(index, int) else Is.UNCLEAR
         return known_item
-
-    def _is_written(self, base: ast.expr, part: object) -> bool:
-        """Whether a field or key of a local object is written after it was made."""
-        if not isinstance(base, ast.Name):
-            return False
-        made = self._roles.get(base.id)
-        if not isinstance(made, Parts) or not made.changes:
-            return False
-        return any(n == base.id and p == part for n, p in self._exposure.written)
 
     # Calls ----------------------------------------------------------------------------------
 

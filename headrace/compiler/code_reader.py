@@ -13,7 +13,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType, MethodDescriptorType, ModuleType
+from functools import partial
+from types import FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Protocol
 
 from headrace.compiler.code_known import (
@@ -31,6 +32,7 @@ from headrace.compiler.code_names import (
     is_standard,
     is_super,
     module_of,
+    receiver,
     spelled,
     static_attribute,
 )
@@ -168,8 +170,20 @@ class Reader:
                     self.found.writes.append(f"writes {kind} {name} in line {at}")
                     break
 
+    def _hand_over(self, call: ast.Call) -> None:
+        """A function that is given to another, as to `map` or as `key`, may be called there."""
+        for given in (*call.args, *(k.value for k in call.keywords)):
+            target = self._names.value(given)
+            if isinstance(target, FunctionType | MethodType | partial):
+                owner = receiver(self._names, given)[0]
+                self._follow_call(target, spelled(given), given.lineno, frozenset(), owner=owner)
+            elif isinstance(given, ast.Attribute) and given.attr in MUTATING_METHODS:
+                if self._shared(given.value):
+                    self._write("changes", given.value)
+
     def _call(self, call: ast.Call) -> None:
         func, line = call.func, call.lineno
+        self._hand_over(call)
         if isinstance(func, ast.Attribute):
             if is_super(func.value):
                 self._super_call(func, line)

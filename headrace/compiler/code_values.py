@@ -8,7 +8,7 @@ and runs no code: classes are looked at, never called.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from inspect import getattr_static
@@ -159,6 +159,13 @@ def replaced(value: Value, changes: dict[str, Value]) -> Value:
         changes.get(str(n), old) for n, old in zip(value.names, value.items, strict=True)
     )
     return Parts(value.kind, tuple(map(_kept, items)), value.names, value.more)
+
+
+def without(value: Parts, written: Collection[object]) -> Parts:
+    """The same value, with nothing known of the parts that are written after it was made."""
+    parts = zip(value.names, value.items, strict=True)
+    items = tuple(Is.UNCLEAR if name in written else part for name, part in parts)
+    return Parts(value.kind, items, value.names, value.more)
 
 
 def as_dict(value: Value) -> Value:

@@ -40,6 +40,7 @@ from tests.compiler.corpus.table import case
 TABLE = {"a": 1, "b": 2}
 NUMBERS = itertools.count()
 MEMORY: dict = {}
+SEEN: list = []
 LOCAL = threading.local()
 
 
@@ -340,6 +341,40 @@ def adds_key(kv):
     return kv[0], 1
 
 
+def remembers_by_map(xs):
+    return list(map(remembers, xs))
+
+
+def remembers_by_method(xs):
+    for _ in map(SEEN.append, xs):
+        pass
+    return len(SEEN)
+
+
+def sorted_by_rolled_key(xs):
+    return sorted(xs, key=rolled)
+
+
+def rolled(_x):
+    return random.random()
+
+
+def shortest_first(text):
+    return sorted(set(text.split()), key=len)
+
+
+def any_of_shortest(text):
+    return min(set(text.split()), key=len)
+
+
+def ordered_keys(text):
+    return list(dict.fromkeys(set(text.split())))
+
+
+def common_words(pair):
+    return len(set(pair[0].split()) & set(pair[1].split()))
+
+
 def opened_by_beam(path):
     with FileSystems.open(path) as file:
         return file.read()
@@ -419,6 +454,13 @@ CASES = [
     case("rounded", beam.Map(rounded), "none one other same", 1.234),
     case("parsed time", beam.Map(parsed_time), "none one other same", "2020"),
     case("counted words", beam.Map(counted), "none one other same", ["a", "a", "b"]),
+    case("remembers by map", beam.Map(remembers_by_map), "keeps one other varies", [1], [2]),
+    case("remembers by method", beam.Map(remembers_by_method), "keeps one other varies", [1], [2]),
+    case("sorted by rolled key", beam.Map(sorted_by_rolled_key), "none one other varies", [1, 2, 3]),
+    case("shortest first", beam.Map(shortest_first), "none one other varies", "a b c d e f g"),
+    case("any of shortest", beam.Map(any_of_shortest), "none one other varies", "a b c d e f g"),
+    case("ordered keys", beam.Map(ordered_keys), "none one other varies", "a b c d e f g"),
+    case("common words", beam.Map(common_words), "none one other same", ("a b", "b c")),
     case("opened by beam", beam.Map(opened_by_beam), "none one other varies"),
     case("stamped now", beam.Map(stamped_now), "none one fwd varies", 1),
     case("with nonce", beam.Map(with_nonce), "none one other varies"),

@@ -238,6 +238,24 @@ def dict_overwritten(kv):
     return record["key"], record
 
 
+def dict_overwritten_then_got(kv):
+    record = {"key": kv[0]}
+    record["key"] = kv[1]
+    return record.get("key"), record
+
+
+def dict_overwritten_then_copied(kv):
+    record = {"key": kv[0]}
+    record["key"] = kv[1]
+    return {**record}["key"], 1
+
+
+def field_written_then_got(kv):
+    count = Count(kv[0])
+    count.word = kv[1]
+    return getattr(count, "word"), 1  # noqa: B009
+
+
 def dict_updated(kv):
     record = {"key": kv[0]}
     record.update(key=1)
@@ -387,6 +405,9 @@ CASES = [
     case("dict of", beam.Map(dict_of), "none one fwd same", *PAIRS),
     case("dict with more", beam.Map(dict_with_more), "none one fwd same", *PAIRS),
     case("dict overwritten", beam.Map(dict_overwritten), "none one other same", *PAIRS),
+    case("dict overwritten, got", beam.Map(dict_overwritten_then_got), "none one other same", *PAIRS),
+    case("dict overwritten, copied", beam.Map(dict_overwritten_then_copied), "none one other same", *PAIRS),
+    case("field written, got", beam.Map(field_written_then_got), "none one other same", *PAIRS),
     case("dict updated", beam.Map(dict_updated), "none one other same", *PAIRS),
     case("dict aliased", beam.Map(dict_aliased), "none one other same", *PAIRS),
     case("dict merged", beam.Map(dict_merged), "none one fwd same", *PAIRS),
