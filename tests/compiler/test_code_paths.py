@@ -192,7 +192,7 @@ FILLING = {
     "made anew": ("out = [1]\nif asked():\n  out = []\nreturn out", 0, OPEN),
     "in an expression": ("out = []\n[out.append(x) for x in (1, 2)]\nreturn out", 0, OPEN),
     "taken from": ("out = [1]\nout.pop()\nreturn out", 0, OPEN),
-    "a part of it": ("out = [1]\nout.append(2)\nreturn out[:1]", 0, 1),
+    "a part of it": ("out = [1]\nout.append(2)\nreturn out[:1]", 0, OPEN),
 }
 
 
