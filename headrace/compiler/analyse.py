@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
@@ -97,7 +98,7 @@ def _par_do(node: Node) -> tuple[Role, Traits, bool]:
 def _unpickled(payload: beam_pb.ParDoPayload) -> tuple[Traits, bool]:
     """Give what is known of a DoFn, and whether its class asks for the order of event time."""
     try:
-        dofn = dofn_of(payload)
+        dofn, args, kwargs = dofn_of(payload)
     except Exception as e:  # noqa: BLE001 (whatever a user's class does when it is unpickled)
         reason = f"its DoFn cannot be unpickled here ({type(e).__name__})"
         return Traits(
@@ -106,14 +107,14 @@ def _unpickled(payload: beam_pb.ParDoPayload) -> tuple[Traits, bool]:
             forwarding_reason=reason,
             determinism_reason=reason,
         ), False
-    return dofn_traits(dofn), is_time_sorted(dofn)
+    return dofn_traits(dofn, args, kwargs), is_time_sorted(dofn)
 
 
-def dofn_of(payload: beam_pb.ParDoPayload) -> object:
-    """Unpickle the DoFn of a ParDo; raises whatever a user's class raises then."""
+def dofn_of(payload: beam_pb.ParDoPayload) -> tuple[Any, Any, Any]:
+    """Unpickle the DoFn of a ParDo and its arguments; raises whatever a user's class raises."""
     info = DoFnInfo.from_runner_api(payload.do_fn, None)
-    dofn: object = pickler.loads(info.serialized_dofn_data())[0]
-    return dofn
+    dofn, args, kwargs, *_ = pickler.loads(info.serialized_dofn_data())
+    return dofn, args, kwargs
 
 
 def _combine(node: Node) -> Traits:

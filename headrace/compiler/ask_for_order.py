@@ -53,6 +53,6 @@ def ask_for_order(pipeline_proto: Any, graph: AnalysedGraph) -> Any:
 
 def _class_of(node: Node) -> str:
     try:
-        return type(dofn_of(par_do_payload(node.transform))).__qualname__
+        return type(dofn_of(par_do_payload(node.transform))[0]).__qualname__
     except Exception:  # noqa: BLE001 (whatever a user's class does when it is unpickled)
         return "its DoFn cannot be unpickled here"

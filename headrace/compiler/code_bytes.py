@@ -14,11 +14,11 @@ from types import CodeType, FunctionType, ModuleType
 from headrace.compiler.code_known import (
     MUTATING_METHODS,
     READING_METHODS,
-    STATELESS_PACKAGES,
     UNREADABLE_FUNCTIONS,
     dice,
+    is_stateless,
 )
-from headrace.compiler.code_names import MISSING, Names, is_standard, module_of
+from headrace.compiler.code_names import MISSING, Names, is_librarys, is_standard, module_of
 from headrace.plan.traits import Selectivity
 
 _STORES_OUTSIDE = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
@@ -69,7 +69,7 @@ def _name(names: Names, name: str, doubts: list[str], rolls: list[str]) -> None:
         called = f"{module}.{getattr(value, '__name__', '')}"
     if dice(called):
         rolls.append(dice(called))
-    known = is_standard(module) or module.split(".")[0] in STATELESS_PACKAGES
+    known = (is_standard(module) or is_stateless(module)) and is_librarys(value)
     if called in UNREADABLE_FUNCTIONS or (callable(value) and not known):
         doubts.append(f"uses {name}, no source at hand")
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections.abc import Callable
-from types import CodeType, FunctionType, MethodType
+from types import CodeType
 
-from headrace.compiler.code_names import Names, receiver
+from headrace.compiler.code_calls import MOST_DEPTH, Callee, called
+from headrace.compiler.code_managers import lets_through
+from headrace.compiler.code_names import MISSING, Names
 from headrace.compiler.code_source import FunctionNode, nodes_of
 from headrace.compiler.code_spans import ANY, NOTHING, ONE, Span, summed
-
-_MOST_DEPTH = 4  # as deep as effects are followed
 
 #: Builtins that give as many items as their first argument has.
 _KEEP_NUMBER = (list, tuple, iter, sorted, reversed, enumerate)
 _JOIN_EQUALS = (set, frozenset)
+_GIVE_LISTS = frozenset({"split", "rsplit", "splitlines", "findall", "most_common"})
 
 
 class Items:
@@ -61,6 +63,16 @@ class Items:
                 return self.of(body).either(self.of(orelse))
             case ast.NamedExpr(value=inner):
                 return self.of(inner)
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return functools.reduce(Span.either, map(self.of, values))
+            case ast.BoolOp(values=values):  # all but the last are given only when they are empty
+                return self.of(values[-1]).from_nothing()
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self.of(left).then(self.of(right))
+            case ast.Subscript(value=base, slice=ast.Slice() as at):
+                found = self.of(base)
+                # Only of sequences is it known what a slice has: a table may give its columns.
+                return _sliced(found, at) if found != ANY or self._is_sequence(base) else ANY
             case ast.ListComp(generators=generators) | ast.GeneratorExp(generators=generators):
                 return self._comprehension(generators)
             case ast.SetComp(generators=generators) | ast.DictComp(generators=generators):
@@ -71,6 +83,17 @@ class Items:
                 return self.of(made)
             case _:
                 return ANY
+
+    def lets_through(self, manager: ast.expr) -> bool:
+        """Whether a context manager never swallows an exception."""
+        return lets_through(self._names, manager)
+
+    def _is_sequence(self, value: ast.expr) -> bool:
+        if not isinstance(value, ast.Call) or self._names is None:
+            return isinstance(value, ast.ListComp | ast.List | ast.Tuple)
+        target = self._names.value(value.func)
+        splits = isinstance(value.func, ast.Attribute) and value.func.attr in _GIVE_LISTS
+        return splits or any(target is made for made in (list, tuple, sorted))
 
     def _element(self, element: ast.expr) -> Span:
         return self.of(element.value) if isinstance(element, ast.Starred) else ONE
@@ -120,26 +143,30 @@ class Items:
                 return ANY
             number = self.of(plain[0])
             return _equals_joined(number) if target in _JOIN_EQUALS else number
+        if target in (zip, itertools.chain) and len(plain) == len(call.args) and plain:
+            counts = list(map(self.of, plain))
+            if target is itertools.chain:
+                return summed(counts)
+            return Span(min(c.low for c in counts), min(c.high for c in counts))
+        if target is itertools.islice and len(plain) == len(call.args) == 2:
+            return _sliced(self.of(plain[0]), ast.Slice(upper=plain[1]))
+        if target is MISSING and isinstance(call.func, ast.Attribute) and not call.args:
+            base = call.func.value
+            if call.func.attr in ("items", "keys", "values") and isinstance(base, ast.Dict):
+                return self.of(base)
         if target is map and len(plain) == len(call.args) == 2:
             return self.of(plain[1])
         if target is filter and len(plain) == len(call.args) == 2:
             return self.of(plain[1]).from_nothing()
-        return self._helper(target, receiver(self._names, call.func)[0])
+        return self._helper(called(self._names, call.func))
 
-    def _helper(self, target: object, owner: object | None) -> Span:
-        while isinstance(target, functools.partial):
-            target, owner = target.func, None
-        if isinstance(target, MethodType):
-            owner = target.__self__
-            target = target.__func__
-        if not isinstance(target, FunctionType):
-            return ANY
-        code = target.__code__
-        if code in self._above or len(self._above) >= _MOST_DEPTH:
+    def _helper(self, callee: Callee | None) -> Span:
+        if callee is None or callee.code in self._above or len(self._above) >= MOST_DEPTH:
             return ANY
         found: Span | None = None
-        for node in nodes_of(code):
-            inside = Items(node, Names(target, owner), self._count, (*self._above, code))
+        names = Names(callee.function, callee.owner)
+        for node in nodes_of(callee.code):
+            inside = Items(node, names, self._count, (*self._above, callee.code))
             counted = self._count(node, inside)
             found = counted if found is None else found.either(counted)
         return ANY if found is None else found
@@ -147,3 +174,16 @@ class Items:
 
 def _equals_joined(number: Span) -> Span:
     return Span(min(1, number.low), number.high)
+
+
+def _sliced(number: Span, at: ast.Slice) -> Span:
+    """How many are left of so many when they are sliced from the front."""
+    low, high = (0 if b is None else b.value if isinstance(b, ast.Constant) else None
+                 for b in (at.lower, at.upper))
+    if at.step is not None or at.upper is None or not isinstance(low, int):
+        return number.from_nothing()
+    if not isinstance(high, int) or min(low, high) < 0:
+        return number.from_nothing()
+    left = Span(max(number.low - low, 0), max(number.high - low, 0))
+    most = max(high - low, 0)
+    return Span(min(left.low, most), min(left.high, most))

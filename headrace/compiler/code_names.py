@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import inspect
 import sys
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
+
+from apache_beam.transforms.core import GroupBy
 
 
 class _Missing:
@@ -33,6 +36,7 @@ class Names:
 
     function: FunctionType
     owner: object | None  # what its first parameter is bound to; None: it has no `self`
+    hidden: frozenset[str] = frozenset()  # names of an inner function, when that is what is read
 
     @property
     def self_name(self) -> str | None:
@@ -41,9 +45,8 @@ class Names:
         return code.co_varnames[0] if self.owner is not None and code.co_argcount else None
 
     def is_local(self, name: str) -> bool:
-        """Whether the function binds the name itself, parameters included."""
-        code = self.function.__code__
-        return name in code.co_varnames or name in code.co_cellvars
+        """Whether the function binds the name itself, or a comprehension or function inside it."""
+        return name in self.hidden or name in _bound_in(self.function.__code__)
 
     def value(self, node: ast.expr) -> object:
         """The object an expression stands for, `MISSING` if that is not known before it runs."""
@@ -51,15 +54,52 @@ class Names:
             return node.value
         if isinstance(node, ast.Name):
             return self.value_of_name(node.id)
+        if isinstance(node, ast.Attribute) and is_super(node.value):
+            return self._above(node.attr)
         if isinstance(node, ast.Attribute):
             base = self.value(node.value)
             return MISSING if base is MISSING else static_attribute(base, node.attr)
+        if isinstance(node, ast.Call):
+            partial = self.value(node.func) is functools.partial
+            return self._partial(node) if partial else self._made_by_beam(node)
         return MISSING
+
+    def _partial(self, call: ast.Call) -> object:
+        """The partial that a call makes; what it is given stands for nothing known."""
+        spread = any(isinstance(a, ast.Starred) for a in call.args)
+        function = self.value(call.args[0]) if call.args and not spread else MISSING
+        if not callable(function) or any(k.arg is None for k in call.keywords):
+            return MISSING
+        named = {str(k.arg): MISSING for k in call.keywords}
+        return functools.partial(function, *[MISSING] * (len(call.args) - 1), **named)
+
+    def _above(self, name: str) -> object:
+        """The method that `super()` finds for the class in which the function is written."""
+        mine = self.function.__qualname__.rpartition(".")[0].rpartition(".")[2]
+        past = False
+        for cls in type(self.owner).__mro__ if self.owner is not None else ():
+            if past and name in vars(cls):
+                return vars(cls)[name]
+            past = past or cls.__name__ == mine
+        return MISSING
+
+    def _made_by_beam(self, call: ast.Call) -> object:
+        """The function by which `beam.GroupBy` finds a key, which it asks a method for."""
+        func = call.func
+        if not isinstance(func, ast.Attribute) or func.attr != "_key_func":
+            return MISSING
+        grouping = self.value(func.value)
+        if not isinstance(grouping, GroupBy) or vars(grouping).get("_force_tuple_keys", True):
+            return MISSING
+        ((_, key),) = vars(grouping)["_key_fields"]
+        return key
 
     def value_of_name(self, name: str) -> object:
         """The object a name stands for when the function is called."""
-        if name == self.self_name:
+        if name == self.self_name and name not in self.hidden:
             return self.owner
+        if name in self.hidden:
+            return MISSING
         function = self.function
         if name in function.__code__.co_freevars:
             index = function.__code__.co_freevars.index(name)
@@ -72,6 +112,15 @@ class Names:
         if name in function.__globals__:
             return function.__globals__[name]
         return vars(builtins).get(name, MISSING)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bound_in(code: CodeType) -> frozenset[str]:
+    found = {*code.co_varnames, *code.co_cellvars}
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            found |= _bound_in(const)
+    return frozenset(found)
 
 
 def static_attribute(base: object, name: str) -> object:
@@ -91,6 +140,8 @@ def static_attribute(base: object, name: str) -> object:
 
 def receiver(names: Names, func: ast.expr) -> tuple[object | None, bool]:
     """What a method is called on, if known, and whether its first parameter is bound already."""
+    if isinstance(func, ast.Attribute) and is_super(func.value):
+        return names.owner, True
     base = names.value(func.value) if isinstance(func, ast.Attribute) else MISSING
     if not isinstance(func, ast.Attribute) or base is MISSING or isinstance(base, ModuleType):
         return None, False
@@ -103,11 +154,22 @@ def receiver(names: Names, func: ast.expr) -> tuple[object | None, bool]:
     return (base if plain else None), plain or isinstance(found, classmethod)
 
 
+def is_super(node: ast.expr) -> bool:
+    """Whether an expression is `super()`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(func, ast.Name) and func.id == "super"
+
+
 def is_immutable(value: object) -> bool:
     """Whether nothing can be changed through this value."""
     if isinstance(value, tuple):
         return all(is_immutable(item) for item in value)
     return isinstance(value, IMMUTABLE_TYPES)
+
+
+def is_iterator(value: object) -> bool:
+    """Whether going through it takes from it: who comes later finds less."""
+    return hasattr(type(value), "__next__") and not isinstance(value, type)
 
 
 def module_of(value: object) -> str:
@@ -117,6 +179,14 @@ def module_of(value: object) -> str:
         owner = getattr(value, "__objclass__", None) or type(getattr(value, "__self__", None))
         name = getattr(owner, "__module__", "")
     return name if isinstance(name, str) else ""
+
+
+def is_librarys(function: object) -> bool:
+    """Whether a function stands in the module that it names: code made from text names any."""
+    if not isinstance(function, FunctionType):
+        return True
+    home = function.__globals__.get("__name__")
+    return isinstance(home, str) and home.split(".")[0] == module_of(function).split(".")[0]
 
 
 def is_standard(module: str) -> bool:

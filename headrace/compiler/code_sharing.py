@@ -8,13 +8,34 @@ call is not. Never runs the code it reads.
 from __future__ import annotations
 
 import ast
+import logging
+import re
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
-from headrace.compiler.code_known import FRESH_RESULTS, STATELESS_PACKAGES
-from headrace.compiler.code_names import MISSING, Names, is_immutable, is_standard, module_of
+from headrace.compiler.code_calls import is_cache
+from headrace.compiler.code_known import (
+    FRESH_RESULTS,
+    HANDING_ON,
+    SHARED_RESULTS,
+    is_stateless,
+)
+from headrace.compiler.code_names import (
+    MISSING,
+    Names,
+    is_immutable,
+    is_librarys,
+    is_standard,
+    module_of,
+)
 from headrace.compiler.code_source import FunctionNode
+
+#: Builtins whose result is new and holds what it was given.
+_KEEPING = frozenset(
+    {"list", "tuple", "set", "frozenset", "dict", "sorted", "reversed", "iter", "enumerate", "zip"}
+    | {"filter", "next", "max", "min", "map"}
+)
 
 #: Objects that a call can change in place.
 CONTAINERS = (list, dict, set, bytearray)
@@ -41,6 +62,8 @@ class Sharing:
         self._gives_shared = gives_shared
         self._inner = _inner_names(node)
         self.locals = set(shared)  # local names that may stand for a shared object
+        self.holders: set[str] = set()  # local names of what was made here and may hold one
+        self._made = _made_once(node, names)
         if names.self_name is not None:
             self.locals.add(names.self_name)
         for name, default in _defaults(names.function).items():
@@ -55,13 +78,14 @@ class Sharing:
         """A local name that may stand for a shared object is shared, whatever the order."""
         flows = [pair for n in nodes for pair in _flows(n)]
         for _ in range(4):  # longer chains of aliases do not occur in practice
-            before = len(self.locals)
-            for target, value in flows:
-                if self.of(value):
-                    self.locals |= {
-                        n.id for n in ast.walk(target) if isinstance(n, ast.Name)
-                    }
-            if len(self.locals) == before:
+            before = len(self.locals) + len(self.holders)
+            for target, value, item in flows:
+                names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+                if self.holds(value) if item else self.of(value):
+                    self.locals |= names
+                elif not item and self.holds(value):
+                    self.holders |= names
+            if len(self.locals) + len(self.holders) == before:
                 return
 
     def of(self, node: ast.expr) -> bool:
@@ -79,7 +103,11 @@ class Sharing:
                     return False
                 value = self._names.value(node)
                 return value is MISSING or not is_immutable(value)
-            case ast.Subscript(value=base) | ast.Starred(value=base) | ast.Await(value=base):
+            case ast.Subscript(value=base, slice=ast.Slice()):
+                return self.of(base)
+            case ast.Subscript(value=base):
+                return self.holds(base)
+            case ast.Starred(value=base) | ast.Await(value=base):
                 return self.of(base)
             case ast.NamedExpr(value=base):
                 return self.of(base)
@@ -94,21 +122,58 @@ class Sharing:
             case _:
                 return False
 
+    def holds(self, node: ast.expr) -> bool:
+        """Whether the items of a value may outlive the call, if it does not itself."""
+        if self.of(node):
+            held = self._names.value(node)
+            # Of numbers and texts there is nothing to change; what is empty may be filled later.
+            return not (isinstance(held, list | tuple | set | dict) and held and _is_plain(held))
+        match node:
+            case ast.Name(id=name):
+                return name in self.holders
+            case ast.Call(func=ast.Name(id=name), args=args) if name in _KEEPING:
+                return any(self.holds(a) for a in args)
+            case ast.Call(func=ast.Attribute(value=base, attr="copy" | "values" | "items")):
+                return self.holds(base)
+            case ast.Subscript(value=base, slice=ast.Slice()):
+                return self.holds(base)
+            case ast.ListComp(elt=elt) | ast.SetComp(elt=elt) | ast.GeneratorExp(elt=elt):
+                return self.of(elt)
+            case ast.DictComp(value=value):
+                return self.of(value)
+            case ast.Dict(values=values):
+                return any(self.of(v) or self.holds(v) for v in values)
+            case _:
+                return False
+
+    def made(self, node: ast.expr) -> type | None:
+        """The class of an object that is made in the function; None: not known."""
+        if isinstance(node, ast.Name):
+            return self._made.get(node.id)
+        found = self._names.value(node.func) if isinstance(node, ast.Call) else None
+        return found if isinstance(found, type) else None
+
     def _result(self, func: ast.expr, args: list[ast.expr]) -> bool:
         if isinstance(func, ast.Name) and func.id in FRESH_RESULTS:
             return False
         target = self._names.value(func)
-        if target is type:
-            return True  # a class outlives every call
+        if f"{module_of(target)}.{getattr(target, '__name__', '')}" in SHARED_RESULTS:
+            return True
+        if is_cache(target):
+            return True  # who asks again gets the same object
         if isinstance(target, type):
             return any(self.of(a) for a in args)  # the new object may hold what it was given
-        if isinstance(target, FunctionType) and not is_standard(module_of(target)):
-            if module_of(target).split(".")[0] not in STATELESS_PACKAGES:
+        if isinstance(target, FunctionType):
+            known = is_standard(module_of(target)) or is_stateless(module_of(target))
+            if not known or not is_librarys(target):
                 return self._gives_shared(target) or any(self.of(a) for a in args)
         if isinstance(func, ast.Attribute) and self.of(func.value):
             held = self._names.value(func.value)
-            return not isinstance(held, ModuleType | type)
-        return any(self.of(a) for a in args)
+            if not isinstance(held, ModuleType | type):
+                return not isinstance(held, re.Pattern | logging.Logger)
+            if isinstance(held, ModuleType) and held.__name__ not in HANDING_ON:
+                return False
+        return any(self.of(a) or self.holds(a) for a in args)
 
     def params(self, call: ast.Call, target: object, *, skip: int) -> frozenset[str]:
         """The parameters of `target` that this call binds to shared objects."""
@@ -124,23 +189,23 @@ class Sharing:
         return frozenset(found)
 
 
-def _flows(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr]]:
-    """The places where a value gets a local name."""
+def _flows(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr, bool]]:
+    """The places where a value gets a local name; whether it is an item of what stands there."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
                 if not isinstance(target, ast.Attribute | ast.Subscript):
-                    yield target, value
+                    yield target, value, False
         case ast.AnnAssign(target=ast.Name() as target, value=value) if value is not None:
-            yield target, value
+            yield target, value, False
         case ast.NamedExpr(target=target, value=value):
-            yield target, value
+            yield target, value, False
         case ast.For(target=target, iter=value) | ast.AsyncFor(target=target, iter=value):
-            yield target, value
+            yield target, value, True
         case ast.comprehension(target=target, iter=value):
-            yield target, value
+            yield target, value, True
         case ast.withitem(context_expr=value, optional_vars=target) if target is not None:
-            yield target, value
+            yield target, value, False
         case _:
             return
 
@@ -161,6 +226,31 @@ def _inner_names(node: FunctionNode) -> frozenset[str]:
         elif isinstance(n, ast.comprehension):
             found |= {x.id for x in ast.walk(n.target) if isinstance(x, ast.Name)}
     return frozenset(found)
+
+
+def _made_once(node: FunctionNode, names: Names) -> dict[str, type]:
+    """Local names that are only ever bound to a new object of a class."""
+    found: dict[str, list[object]] = {}
+    for n in ast.walk(node):
+        match n:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)):
+                found.setdefault(name, []).append(names.value(func))
+            case ast.withitem(context_expr=ast.Call(func=func), optional_vars=ast.Name(id=name)):
+                found.setdefault(name, []).append(names.value(func))
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.setdefault(name, [])
+            case _:
+                pass
+    return {
+        name: made[0]
+        for name, made in found.items()
+        if len(made) == 1 and isinstance(made[0], type)
+    }
+
+
+def _is_plain(held: object) -> bool:
+    items = held.values() if isinstance(held, dict) else held
+    return all(is_immutable(i) for i in items)  # type: ignore[attr-defined]
 
 
 def _defaults(function: FunctionType) -> Mapping[str, object]:

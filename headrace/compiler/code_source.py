@@ -41,6 +41,31 @@ def nodes_of(code: CodeType) -> tuple[FunctionNode, ...]:
     return _found[code]
 
 
+def is_generator(node: FunctionNode) -> bool:
+    """Whether the function itself yields; inner functions do not count."""
+    return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(node))
+
+
+def own_nodes(node: FunctionNode) -> Iterator[ast.AST]:
+    """All nodes of a function's body, without the bodies of functions inside it."""
+    body = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        current = waiting.pop()
+        yield current
+        if not isinstance(
+            current, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+        ):
+            waiting.extend(ast.iter_child_nodes(current))
+
+
+def arguments_of(node: FunctionNode) -> set[str]:
+    """The names of a function's parameters."""
+    a = node.args
+    found = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+    return found | {x.arg for x in (a.vararg, a.kwarg) if x is not None}
+
+
 def _search(code: CodeType) -> tuple[FunctionNode, ...]:
     lines = linecache.getlines(code.co_filename)
     if not 0 < code.co_firstlineno <= len(lines):

@@ -1,8 +1,8 @@
 """Finds the user's function inside a DoFn, and how Beam calls it.
 
-Takes a DoFn instance, looks through what Map, Filter, FlatMap, MapTuple, partials and bound methods
-wrap around a callable. Gives subjects: a callable, how its arguments relate to the element, and
-how its result becomes output. Calls nothing of the user's.
+Takes a DoFn instance, looks through what Map, Filter, FlatMap, MapTuple, partials, caches and bound
+methods wrap around a callable. Gives subjects: a callable, how its arguments relate to the element,
+and how its result becomes output. Calls nothing of the user's.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.core import CallableWrapperDoFn
+from apache_beam.transforms.core import CallableWrapperDoFn, _TimerDoFnParam
+from apache_beam.transforms.userstate import TimerSpec
+
+from headrace.compiler.code_calls import callee
+
+_TIMER = _TimerDoFnParam
 
 
 class Takes(Enum):
@@ -56,11 +61,16 @@ def _wrappers() -> dict[CodeType, tuple[Takes, Emits]]:
     def two(x: Any, y: Any) -> Any:
         return x, y
 
+    def three(x: Any, y: Any, z: Any = None) -> Any:
+        return x, y, z
+
     made: list[tuple[Any, Takes, Emits]] = [
         (beam.Map(one), Takes.ELEMENT, Emits.RESULT),
         (beam.Map(two, 1), Takes.ELEMENT, Emits.RESULT),
         (beam.MapTuple(one), Takes.SPREAD, Emits.RESULT),
         (beam.MapTuple(two), Takes.SPREAD, Emits.RESULT),
+        (beam.MapTuple(three, 1), Takes.SPREAD, Emits.RESULT),
+        (beam.FlatMapTuple(three, 1), Takes.SPREAD, Emits.ITEMS),
         (beam.FlatMapTuple(one), Takes.SPREAD, Emits.ITEMS),
         (beam.FlatMapTuple(two), Takes.SPREAD, Emits.ITEMS),
         (beam.Filter(one), Takes.ELEMENT, Emits.PREDICATE),
@@ -101,29 +111,31 @@ def lifecycle(dofn: object) -> Iterator[tuple[str, FunctionType]]:
         method = _method(dofn, name)
         if isinstance(method, FunctionType) and not _is_beams(method):
             yield name, method
+    for spec in _timers(dofn):
+        # Beam's on_timer leaves the method on the timer's description.
+        callback = getattr(spec, "_attached_callback", None)
+        if isinstance(callback, FunctionType):
+            yield "on_timer", callback
+
+
+def _timers(dofn: object) -> set[object]:
+    """The descriptions of timers: fields of the class, or named by a method's parameter."""
+    found: set[object] = set()
     for cls in type(dofn).__mro__:
         for value in vars(cls).values():
-            # Beam's on_timer leaves the method on the timer's description.
-            callback = getattr(value, "_attached_callback", None)
-            if isinstance(callback, FunctionType):
-                yield "on_timer", callback
+            found |= {value} if isinstance(value, TimerSpec) else set()
+            if isinstance(value, FunctionType):
+                told = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+                found |= {getattr(d, "timer_spec", None) for d in told if isinstance(d, _TIMER)}
+    return found - {None}
 
 
 def _callable(fn: object, takes: Takes, emits: Emits) -> Subject:
-    positional, names = 0, set[str]()
-    while isinstance(fn, functools.partial):
-        positional += len(fn.args)
-        names |= set(fn.keywords)
-        fn = fn.func
-    owner: object | None = None
-    if isinstance(fn, MethodType):
-        owner = fn.__self__
-        fn = fn.__func__
-    elif not isinstance(fn, type) and not inspect.isroutine(fn):
-        call = _method(fn, "__call__")
-        if isinstance(call, FunctionType):
-            fn, owner = call, fn
-    return Subject(fn, owner, takes, emits, positional, frozenset(names))
+    found = callee(fn)
+    if found is None:
+        return Subject(fn, None, takes, emits)
+    positional = found.taken - int(found.owner is not None)
+    return Subject(found.function, found.owner, takes, emits, positional, found.named)
 
 
 def _method(instance: object, name: str) -> object | None:

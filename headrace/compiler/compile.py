@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
-from headrace.compiler.analyse import analyse
+from headrace.compiler.analyse import AnalysedGraph, analyse
 from headrace.compiler.ask_for_order import ask_for_order
-from headrace.compiler.checked_dofn import checked
 from headrace.compiler.cut_regions import cut_regions
 from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.facts import facts_of
@@ -27,9 +27,11 @@ from headrace.compiler.one_channel import one_channel
 from headrace.compiler.passes.place_scripts import scripts_of
 from headrace.compiler.schedule import Schedule, schedule
 from headrace.compiler.slice_windows import slice_windows
-from headrace.compiler.urns import check_pipeline
+from headrace.compiler.urns import PAR_DO, check_pipeline
+from headrace.plan.claims import Claims, claims_of
 from headrace.plan.facts import StateFacts
-from headrace.plan.supersteps import Plan
+from headrace.plan.ids import OperatorId
+from headrace.plan.supersteps import Plan, Stage
 
 #: Frames a compilation may use: several for each transform of the longest chain.
 DEEP_RECURSION = 100_000
@@ -114,9 +116,6 @@ def _compile(
 ) -> Plan:
     check_pipeline(pipeline_proto, streaming=streaming)
     graph = analyse(ingest(pipeline_proto))
-    if verify_traits:
-        known = {node.transform_id: graph.operator(node.operator_id) for node in graph.graph.nodes}
-        pipeline_proto = checked(pipeline_proto, known)
     pipeline_proto = ask_for_order(pipeline_proto, graph)
     at_home = elidable_groupings(graph)
     together = one_channel(graph) if ordered else None
@@ -132,6 +131,8 @@ def _compile(
             laid_out, context.components, {o.operator_id: o for o in graph.operators},
             together.merged, lambda sink: isinstance(ordered, bool) or sink in ordered,
         )
+    if verify_traits:
+        laid_out = _claiming(laid_out, graph)
     components = beam_fn_api_pb2.ProcessBundleDescriptor(
         pcollections=dict(context.components.pcollections.items()),
         coders=dict(context.components.coders.items()),
@@ -152,3 +153,27 @@ def _compile(
         facts=facts_of(laid_out, context.components) if streaming else StateFacts(),
         ordered=bool(ordered),
     )
+
+
+def _claiming(laid_out: Schedule, graph: AnalysedGraph) -> Schedule:
+    """The same schedule, whose stages tell what is claimed of their DoFns."""
+    known = {operator.operator_id: claims_of(operator) for operator in graph.operators}
+    return replace(
+        laid_out,
+        supersteps=tuple(
+            replace(step, stages=tuple(replace(s, claims=_claims(s, known)) for s in step.stages))
+            for step in laid_out.supersteps
+        ),
+    )
+
+
+def _claims(
+    stage: Stage, known: Mapping[OperatorId, Claims | None]
+) -> tuple[tuple[str, Claims], ...]:
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms)
+    found = (
+        (transform_id, known.get(OperatorId(transform.unique_name)))
+        for transform_id, transform in sorted(descriptor.transforms.items())
+        if transform.spec.urn == PAR_DO
+    )
+    return tuple((transform_id, claims) for transform_id, claims in found if claims is not None)

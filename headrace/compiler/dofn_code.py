@@ -10,17 +10,21 @@ from __future__ import annotations
 import ast
 import inspect
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
 
 import apache_beam as beam
+from apache_beam.transforms.core import _BundleContextParam, _SetupContextParam
 
 from headrace.compiler import code_bytes
-from headrace.compiler.code_effects import Effects, effects_of
+from headrace.compiler.code_calls import Callee
+from headrace.compiler.code_effects import effects_of
 from headrace.compiler.code_keys import forwards_key
-from headrace.compiler.code_names import Names
-from headrace.compiler.code_paths import count_outputs, is_generator, own_nodes
-from headrace.compiler.code_source import FunctionNode, nodes_of
+from headrace.compiler.code_names import MISSING, Names, is_immutable
+from headrace.compiler.code_paths import count_outputs
+from headrace.compiler.code_reader import Effects
+from headrace.compiler.code_source import is_generator, nodes_of, own_nodes
 from headrace.compiler.code_subject import (
     Emits,
     Subject,
@@ -29,6 +33,7 @@ from headrace.compiler.code_subject import (
     subject_of,
     wrapped_callable,
 )
+from headrace.compiler.code_values import Is, Named, Value, tuple_fields
 from headrace.plan.traits import (
     Declaration,
     Determinism,
@@ -41,6 +46,8 @@ from headrace.plan.traits import (
 
 _LOGGER = logging.getLogger(__name__)
 
+_CONTEXTS = (_SetupContextParam, _BundleContextParam)
+
 _OPENNESS = (
     Selectivity.EXACTLY_ONE,
     Selectivity.AT_MOST_ONE,
@@ -49,12 +56,21 @@ _OPENNESS = (
 )
 
 
-def dofn_traits(dofn: object) -> Traits:
-    """What the code of a DoFn shows, overruled by what its author declared."""
+def dofn_traits(
+    dofn: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
+) -> Traits:
+    """What the code of a DoFn shows, overruled by what its author declared.
+
+    Args:
+        dofn: an instance.
+        args: what it is given beside the element, as in `beam.Map(f, 3)`; placeholders for side
+            inputs.
+        kwargs: the same by name.
+    """
     declared: Declaration | None = None
     try:
         declared = _declaration(dofn)
-        found = _read(dofn)
+        found = _read(dofn, args, kwargs or {})
     except Exception as e:  # odd code must cost precision, never the pipeline
         _LOGGER.debug("the analysis gave up on a DoFn", exc_info=True)
         reason = f"the analysis gave up on its code ({type(e).__name__})"
@@ -79,11 +95,16 @@ def _declaration(dofn: object) -> Declaration | None:
     return replace(found, selectivity=Selectivity.EXACTLY_ONE) if exact else found
 
 
-def _read(dofn: object) -> Traits:
+def _read(dofn: object, args: Sequence[object], kwargs: Mapping[str, object]) -> Traits:
     subject = subject_of(dofn)
-    effects = Effects() if _is_beams_tool(subject) else effects_of(subject.function, subject.owner)
+    lent = _lent(subject, args, kwargs)
+    effects = Effects()
+    if not _is_beams_tool(subject):
+        effects = effects_of(subject.function, subject.owner, lent)
     selectivity, selectivity_reason = _selectivity(subject)
     forwarding, forwarding_reason = _forwarding(subject)
+    for told in _contexts(subject.function):
+        effects.dice.append(f"is given what the context {told} has made")
     for name, method in lifecycle(dofn):
         inside = effects_of(method, dofn)
         effects.dice += inside.dice
@@ -169,87 +190,88 @@ def _more_open(a: tuple[Selectivity, str], b: tuple[Selectivity, str]) -> tuple[
 def _forwarding(subject: Subject, *, timer: bool = False) -> tuple[KeyForwarding, str]:
     if subject.emits is Emits.PREDICATE:
         return KeyForwarding.FORWARDED, "a filter hands elements on as they are"
-    function = _seen_through(subject.function)
+    function = subject.function
     if not isinstance(function, FunctionType):
         return KeyForwarding.UNKNOWN, "its code is not Python, or was not found"
     nodes = nodes_of(function.__code__)
     if not nodes:
         return KeyForwarding.UNKNOWN, "no source at hand"
-    element = None if timer else _element_parameter(function, subject)
-    keys = _parameters_bound_to(function, beam.DoFn.KeyParam)
-    verdicts = [
-        forwards_key(
-            node, takes=subject.takes, emits=subject.emits, element=element, key_params=keys,
-            names=Names(function, subject.owner),
-        )
-        for node in nodes
-    ]
+    names = Names(function, subject.owner)
+    roles = {} if timer else _roles(function, subject, names)
+    roles |= dict.fromkeys(_parameters_bound_to(function, beam.DoFn.KeyParam), Is.KEY)
+    verdicts = [forwards_key(node, roles, subject.emits, names) for node in nodes]
     for verdict in verdicts:
         if verdict[0] is not KeyForwarding.FORWARDED:
             return verdict
     return verdicts[0]
 
 
-def _seen_through(function: object) -> object:
-    """The function that a decorator calls with just what it was called with, answer for answer."""
-    for _ in range(4):
-        if not isinstance(function, FunctionType):
-            return function
-        nodes = nodes_of(function.__code__)
-        inner = [_called_alike(node) for node in nodes]
-        if not inner or None in inner or len(set(inner)) > 1:
-            return function
-        found = Names(function, None).value_of_name(str(inner[0]))
-        if not isinstance(found, FunctionType):
-            return function
-        function = found
-    return function
-
-
-def _called_alike(node: FunctionNode) -> str | None:
-    """The name in `def f(*args, **kwargs): ... return name(*args, **kwargs)`, on every way out."""
-    a = node.args
-    if isinstance(node, ast.Lambda) or a.vararg is None or a.posonlyargs or a.args or a.kwonlyargs:
-        return None
-    own = list(own_nodes(node))
-    given = [n.value for n in own if isinstance(n, ast.Return | ast.YieldFrom)]
-    if any(isinstance(n, ast.Yield) for n in own) or not given:
-        return None
-    if not is_generator(node) and not isinstance(node.body[-1], ast.Return):
-        return None  # it may end without an answer
-    if any(isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-           and n.id in (a.vararg.arg, a.kwarg.arg if a.kwarg else "") for n in own):
-        return None
-    names = set()
-    for value in given:
-        match value:
-            case ast.Call(
-                func=ast.Name(id=name), args=[ast.Starred(value=ast.Name(id=args))], keywords=named
-            ) if args == a.vararg.arg and all(
-                k.arg is None and isinstance(k.value, ast.Name) and a.kwarg is not None
-                and k.value.id == a.kwarg.arg for k in named
-            ):
-                names.add(name)
-            case _:
-                return None
-    return names.pop() if len(names) == 1 else None
-
-
-def _element_parameter(function: FunctionType, subject: Subject) -> str | None:
-    """The parameter that Beam binds to the element, or to its first item when it is spread."""
+def _roles(function: FunctionType, subject: Subject, names: Names) -> dict[str, Value]:
+    """What Beam binds the parameters to: the element, or its items when it is spread."""
     marked = _parameters_bound_to(function, beam.DoFn.ElementParam)
     if marked:
-        return marked[0]
+        return {marked[0]: Is.ELEMENT}
+    taken = int(subject.owner is not None) + subject.bound_positional
+    found = Callee(function, subject.owner, taken, subject.bound_names)
+    if subject.takes is Takes.SPREAD:
+        return found.bound((Is.KEY, Is.UNCLEAR), {}, more=True)
+    bound = found.bound((Is.ELEMENT,), {}, more=True)
+    for name, value in bound.items():
+        fields = tuple_fields(_annotated(function, name, names)) if value is Is.ELEMENT else ()
+        if len(fields) == 2:
+            bound[name] = Named(fields)
+    return bound
+
+
+def _lent(
+    subject: Subject, args: Sequence[object], kwargs: Mapping[str, object]
+) -> frozenset[str]:
+    """The parameters that get the same object for every element, one that can be changed."""
+    function = subject.function
+    if not isinstance(function, FunctionType):
+        return frozenset()
     code = function.__code__
-    positional = list(code.co_varnames[: code.co_argcount])
-    if subject.owner is not None:
-        positional = positional[1:]
-    positional = positional[subject.bound_positional :]
-    if not positional or positional[0] in subject.bound_names:
-        return None
-    if subject.takes is Takes.SPREAD and len(positional) < 2:
-        return None
-    return positional[0]
+    taken = int(subject.owner is not None) + subject.bound_positional
+    params = list(code.co_varnames[taken : code.co_argcount])
+    given = [p for p in params if not _is_from_beam(function, p)]
+    first = len(given) - len(args) if args and len(args) < len(given) else 1
+    first = max(first, 2) if subject.takes is Takes.SPREAD and not args else first
+    known = dict(zip(given[first:], args, strict=False)) | dict(kwargs)
+    return frozenset(
+        p for p in [*given[first:], *kwargs] if not is_immutable(known.get(p, MISSING))
+    )
+
+
+def _is_from_beam(function: FunctionType, name: str) -> bool:
+    """Whether Beam gives the parameter something of its own for each element."""
+    try:
+        default = inspect.signature(function).parameters[name].default
+    except (TypeError, ValueError, KeyError):
+        return False
+    beams = type(default).__module__.startswith("apache_beam.")
+    return beams and not isinstance(default, _CONTEXTS)
+
+
+def _contexts(function: object) -> list[str]:
+    """The parameters that a context manager of the user's gives, once for many elements."""
+    if not isinstance(function, FunctionType):
+        return []
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if isinstance(p.default, _CONTEXTS)]
+
+
+def _annotated(function: FunctionType, name: str, names: Names) -> object:
+    """The class that a parameter is annotated with; MISSING if it is not a plain name."""
+    told = function.__annotations__.get(name, MISSING)
+    if not isinstance(told, str):
+        return told
+    try:
+        return names.value(ast.parse(told, mode="eval").body)
+    except (SyntaxError, ValueError):
+        return MISSING
 
 
 def _parameters_bound_to(function: FunctionType, what: object) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.errors import PlanError
+from headrace.plan.claims import Claims
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.operators import Operator
@@ -91,6 +92,7 @@ class Stage:
     inputs: tuple[ChannelId, ...] = ()
     outputs: tuple[ChannelId, ...] = ()
     order: StageOrder | None = None  # how order numbers are made here; None: there are none
+    claims: tuple[tuple[str, Claims], ...] = ()  # what a run is to check, by transform id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.compiler.code_items import Items
-from headrace.compiler.code_paths import is_generator, span_of
+from headrace.compiler.code_paths import span_of
+from headrace.compiler.code_source import is_generator
 from headrace.compiler.code_spans import OPEN
 
 
@@ -99,6 +100,9 @@ def blocks(*, depth: int, loop: bool) -> st.SearchStrategy[str]:
         st.builds(lambda a, b: indented(("if asked()", a), ("else", b)), inner, inner),
         st.builds(lambda a: indented(("for _ in range(2)", a)), looped),
         st.builds(lambda a, b: indented(("for _ in range(2)", a), ("else", b)), looped, inner),
+        st.builds(lambda a: indented(("for _ in (1,)", a)), looped),
+        st.builds(lambda a, b: indented(("for _ in (1,)", a), ("else", b)), looped, inner),
+        st.builds(lambda a: indented(("for _ in [1] if asked() else []", a)), looped),
         st.builds(lambda a: indented(("while asked()", a)), looped),
         st.builds(lambda a, b: indented(("try", a), ("except Fault", b)), inner, inner),
         st.builds(
@@ -115,6 +119,11 @@ def blocks(*, depth: int, loop: bool) -> st.SearchStrategy[str]:
         st.builds(
             lambda a, b: f"match asked():\n  case True:\n{textwrap.indent(a, '    ')}\n"
             f"  case _ if asked():\n{textwrap.indent(b, '    ')}",
+            inner, inner,
+        ),
+        st.builds(
+            lambda a, b: f"match asked():\n  case True:\n{textwrap.indent(a, '    ')}\n"
+            f"  case _:\n{textwrap.indent(b, '    ')}",
             inner, inner,
         ),
     )
@@ -153,6 +162,46 @@ def test_the_same_of_functions_that_return_what_they_put_out(data: Any, seed: in
     tree = ast.parse(text).body[0]
     assert isinstance(tree, ast.FunctionDef) and not is_generator(tree)
     check(text, seed)
+
+
+FILLS = ["out.append(1)", "out.append(may_fail())", "out.extend((1, 2))", "out += [may_fail()]",
+         "out.extend([1] if asked() else [])", "return out", "return sorted(out)", "return [1]",
+         "return None", "out.insert(0, 1)", "if out:\n  may_fail()", "may_fail()"]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.integers(0, 1 << 30))
+def test_the_same_of_functions_that_fill_a_list(data: Any, seed: int) -> None:
+    def filling(line: str) -> str:
+        indent = " " * (len(line) - len(line.lstrip()))
+        return textwrap.indent(FILLS[zlib.crc32(line.encode()) % len(FILLS)], indent)
+
+    body = data.draw(blocks(depth=2, loop=False))
+    lines = (filling(n) if "yield" in n or "return" in n else n for n in body.splitlines())
+    made = data.draw(st.sampled_from(["[]", "[1]", "list()", "[may_fail()]"]))
+    inside = textwrap.indent("\n".join([f"out = {made}", *lines]), "  ")
+    check(f"def f():\n{inside}\n  return out", seed)
+
+
+FILLING = {
+    "one or none": ("out = []\nif asked():\n  out.append(1)\nreturn out", 0, 1),
+    "always one": ("out: list = []\nout.append(1)\nreturn out", 1, 1),
+    "one of two": ("out = []\nif asked():\n  out.append(1)\nelse:\n  out += [2]\nreturn out", 1, 1),
+    "another list": ("out = []\nout.append(1)\nif asked():\n  return []\nreturn out", 0, 1),
+    "two names": ("out = []\nmore = out\nmore.append(1)\nout.append(2)\nreturn out", 0, OPEN),
+    "made anew": ("out = [1]\nif asked():\n  out = []\nreturn out", 0, OPEN),
+    "in an expression": ("out = []\n[out.append(x) for x in (1, 2)]\nreturn out", 0, OPEN),
+    "taken from": ("out = [1]\nout.pop()\nreturn out", 0, OPEN),
+    "a part of it": ("out = [1]\nout.append(2)\nreturn out[:1]", 0, OPEN),
+}
+
+
+@pytest.mark.parametrize("case", FILLING)
+def test_a_list_that_is_filled_and_returned_is_counted(case: str) -> None:
+    body, low, high = FILLING[case]
+    text = f"def f():\n{textwrap.indent(body, '  ')}"
+    assert claimed(text) == (low, high)
+    check(text, 1)
 
 
 #: Code on which the counts went wrong, or could: what it is, and the numbers that can come.
@@ -208,7 +257,17 @@ CASES = {
             break
           return
         yield 2
-        """, 0, OPEN,
+        """, 0, 2,
+    ),
+    "an endless loop that is left with its output": (
+        """
+        while True:
+          if asked():
+            yield 1
+            break
+          if asked():
+            continue
+        """, 1, 1,
     ),
     "a break in finally, which swallows": (
         """

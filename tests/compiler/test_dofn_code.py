@@ -155,8 +155,7 @@ COUNTS = [
     (s.TriesAndTags, Selectivity.EXACTLY_ONE),
     (s.FinallyYields, Selectivity.EXACTLY_ONE),
     (s.WithBlock, Selectivity.EXACTLY_ONE),
-    # The context manager could swallow an exception before the yield.
-    (s.YieldsInWith, Selectivity.AT_MOST_ONE),
+    (s.YieldsInWith, Selectivity.EXACTLY_ONE),  # a file swallows nothing
     (s.EmitsAtEnd, Selectivity.UNKNOWN),
     (s.QuietEnd, Selectivity.EXACTLY_ONE),
     (s.InnerGenerator, Selectivity.EXACTLY_ONE),
@@ -201,9 +200,8 @@ def test_outputs_are_counted_over_all_paths(subject: object, selectivity: Select
     assert found.selectivity is selectivity, found.selectivity_reason
 
 
-def test_a_match_whose_cases_all_yield_is_still_at_most_one() -> None:
-    # A wildcard makes it exactly one; the analysis does not look at patterns, and errs safely.
-    assert of(s.MatchesAll).selectivity is Selectivity.AT_MOST_ONE
+def test_a_match_that_ends_in_a_wildcard_takes_one_of_its_cases() -> None:
+    assert of(s.MatchesAll).selectivity is Selectivity.EXACTLY_ONE
 
 
 FORWARDED = [
@@ -273,12 +271,12 @@ NOT_FORWARDED = [
     (beam.Map(sorted), KeyForwarding.UNKNOWN),
     (s.KeyLostInMethod, KeyForwarding.CHANGED),
     (beam.Map(lambda kv: s.other_key(kv)), KeyForwarding.CHANGED),
-    (beam.Map(lambda kv: s.with_key(kv[1], kv[0])), KeyForwarding.UNKNOWN),
-    (beam.Map(lambda kv: s.same_key(*kv)), KeyForwarding.UNKNOWN),
+    (beam.Map(lambda kv: s.with_key(kv[1], kv[0])), KeyForwarding.CHANGED),
+    (beam.Map(lambda kv: s.same_key(*kv)), KeyForwarding.CHANGED),
     (beam.Map(lambda kv: s.spread_values(kv)), KeyForwarding.UNKNOWN),
     (beam.Map(s.matched_wrongly), KeyForwarding.CHANGED),
     (beam.Map(s.changes_logged), KeyForwarding.CHANGED),
-    (beam.Map(s.keeps_sometimes), KeyForwarding.UNKNOWN),
+    (beam.Map(s.keeps_sometimes), KeyForwarding.CHANGED),
 ]
 
 

@@ -20,6 +20,7 @@ from headrace.plan.supersteps import Port, Stage
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.cause import caused_by
 from headrace.worker.batched.chains import augment
+from headrace.worker.batched.checked_calls import arm
 from headrace.worker.batched.operations import Finalisers, ShardWrite, Shared, quick_sampling
 from headrace.worker.batched.route import Route
 from headrace.worker.beam_types import Operation, Proto, Value
@@ -74,6 +75,7 @@ class Bundles:
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor()
         descriptor.CopyFrom(components)
         descriptor.MergeFromString(stage.transforms)
+        arm(descriptor, stage.claims)
         with quick_sampling():
             self._processor = bundle_processor.BundleProcessor(
                 frozenset(), descriptor, cells, None

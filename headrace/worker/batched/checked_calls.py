@@ -16,84 +16,42 @@ import logging
 import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.internal import pickler
 from apache_beam.portability import python_urns
-from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import statesampler
 from apache_beam.transforms import core
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.windowed_value import WindowedValue
 
-from headrace.compiler import urns
 from headrace.errors import FalseTraitError
-from headrace.plan.operators import Operator, Role
-from headrace.plan.traits import Determinism, KeyForwarding, Selectivity, State
+from headrace.plan.claims import Claims
+from headrace.worker.beam_types import Proto
 
 #: What Beam gives a call that may not be given twice.
 _ONCE = (core._StateDoFnParam, core._TimerDoFnParam, core._BundleFinalizerParam)  # noqa: SLF001
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claims:
-    """What the plan builds on; each with the reason that `explain` gives."""
-
-    step: str
-    most: int | None  # outputs of one call; None: any number
-    least: int
-    selectivity_reason: str
-    keeps_key: str  # why; empty: not claimed
-    keeps_nothing: str
-    deterministic: str
-
-
-def checked(pipeline: beam_pb.Pipeline, operators: Mapping[str, Operator]) -> beam_pb.Pipeline:
-    """Give the pipeline with DoFns that check what is claimed of them.
+def arm(descriptor: Proto, claims: Iterable[tuple[str, Claims]]) -> None:
+    """Let the DoFns of a stage check what is claimed of them.
 
     Args:
-        pipeline: is left as it is.
-        operators: what is known of transforms, by their ids.
+        descriptor: the stage's transforms; is changed.
+        claims: what is claimed, by the ids of transforms.
     """
-    made = beam_pb.Pipeline()
-    made.CopyFrom(pipeline)
-    for transform_id, operator in operators.items():
-        transform = made.components.transforms[transform_id]
-        claims = claims_of(operator)
-        if transform.spec.urn != urns.PAR_DO or claims is None:
-            continue
-        payload = urns.par_do_payload(transform)
+    for transform_id, claimed in claims:
+        transform = descriptor.transforms[transform_id]
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
         if payload.do_fn.urn != python_urns.PICKLED_DOFN_INFO:
             continue
         fn, *more = pickler.loads(payload.do_fn.payload)
         if hasattr(fn, "__dict__") and not getattr(fn, "_process_batch_defined", False):
-            payload.do_fn.payload = pickler.dumps((_Armed(fn, claims), *more))
+            payload.do_fn.payload = pickler.dumps((_Armed(fn, claimed), *more))
             transform.spec.payload = payload.SerializeToString()
-    return made
-
-
-def claims_of(operator: Operator) -> Claims | None:
-    """Give what is claimed of an operator; None: nothing that a call could show."""
-    traits = operator.traits
-    one = traits.selectivity is Selectivity.EXACTLY_ONE
-    few = one or traits.selectivity is Selectivity.AT_MOST_ONE
-    keeps_key = traits.forwarding is KeyForwarding.FORWARDED
-    keeps_nothing = traits.state is not State.UNKNOWN
-    again = traits.determinism is Determinism.DETERMINISTIC and traits.state is State.NONE
-    if operator.role is Role.SPLITTABLE or not (few or keeps_key or keeps_nothing or again):
-        return None
-    return Claims(
-        step=operator.operator_id,
-        most=1 if few else None,
-        least=int(one),
-        selectivity_reason=traits.selectivity_reason,
-        keeps_key=traits.forwarding_reason if keeps_key else "",
-        keeps_nothing=traits.state_reason if keeps_nothing else "",
-        deterministic=traits.determinism_reason if again else "",
-    )
 
 
 class _Armed:
