@@ -25,7 +25,9 @@ from headrace.errors import HeadraceError
 from headrace.plan.supersteps import Plan
 
 
-def plans_of(script: Path, pipeline_args: list[str], *, shards: int) -> list[Plan]:
+def plans_of(
+    script: Path, pipeline_args: list[str], *, shards: int, ordered: bool = False
+) -> list[Plan]:
     """The plans of all pipelines that the script runs, in its order."""
     caught: list[Plan | HeadraceError] = []
 
@@ -38,6 +40,7 @@ def plans_of(script: Path, pipeline_args: list[str], *, shards: int) -> list[Pla
                 compile_pipeline(
                     proto, shards=shards, name=script.stem,
                     streaming=bool(asked) or is_unbounded(proto),
+                    ordered=ordered,
                 )
             )
         except HeadraceError as e:

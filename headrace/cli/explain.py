@@ -52,6 +52,10 @@ def add_to(commands: Any) -> None:
         "--regions", action="store_true",
         help="show too what may run on many shards and keep the order of one, and why",
     )
+    sub.add_argument(
+        "--ordered", action="store_true",
+        help="plan for an ordered run: rows leave as one shard would give them",
+    )
     sub.add_argument("-o", "--output", type=Path, help="write to a file, not to the terminal")
     sub.set_defaults(run=run)
 
@@ -70,7 +74,9 @@ def run(arguments: argparse.Namespace) -> int:
     if not script.is_file():
         print(f"headrace: there is no file {script}", file=sys.stderr)
         return 2
-    plans = plans_of(script, arguments.pipeline_args, shards=arguments.shards)
+    plans = plans_of(
+        script, arguments.pipeline_args, shards=arguments.shards, ordered=arguments.ordered
+    )
     if not plans:
         print(f"headrace: {script} runs no pipeline", file=sys.stderr)
         return 1
@@ -83,9 +89,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def plans_of(script: Path, pipeline_args: list[str], *, shards: int) -> list[Plan]:
+def plans_of(
+    script: Path, pipeline_args: list[str], *, shards: int, ordered: bool = False
+) -> list[Plan]:
     """The plans of all pipelines that the script runs, in its order."""
     with quietly():  # it loads Beam, which takes seconds: not for --help
         from headrace.cli import catching
 
-    return catching.plans_of(script, pipeline_args, shards=shards)
+    return catching.plans_of(script, pipeline_args, shards=shards, ordered=ordered)

@@ -3,11 +3,13 @@
 Takes operators with traits, gives regions: which operators may run on many shards and still give,
 in the same order, what one shard would give; how elements enter and leave; how order is restored;
 and for what is not parallel, why. Plain Beam promises no order and would let any ParDo run on many
-shards: this is about the stronger promise. `explain` shows it; nothing runs by it yet.
+shards: this is about the stronger promise, which an ordered run keeps (`number_elements`,
+`one_channel`).
 
 A region grows along a chain, left to right, while all of this holds:
   - the operator's state is none or keyed, and its outputs can be traced to its inputs;
-  - it has one way in, and only the region's last operator may have other than one way out;
+  - only the region's first operator may have other than one way in, and only its last one other
+    than one way out: where branches meet, they are merged by their numbers;
   - the keys of all keyed operators have something in common, which becomes the region's key;
   - everything in front of a keyed operator hands the key on unchanged.
 """
@@ -73,10 +75,6 @@ class _Flow:
     def ways_out(self, operator: Operator) -> list[tuple[CollectionId, Operator]]:
         return [(c, r) for c in operator.outputs for r in self._readers.get(c, ())]
 
-    def streams_out(self, operator: Operator) -> int:
-        """How many of its outputs are read at all."""
-        return sum(1 for c in operator.outputs if self._readers.get(c))
-
     def only_successor(self, operator: Operator) -> Operator | None:
         """The one operator that reads its output as a main input, if there is just one."""
         ways = self.ways_out(operator)
@@ -85,15 +83,11 @@ class _Flow:
         return ways[0][1]
 
 
-def _refusal(operator: Operator, flow: _Flow) -> str:
+def _refusal(operator: Operator) -> str:
     """Why an operator cannot be in any parallel region; empty if it can."""
     traits = operator.traits
     if operator.role is Role.IMPULSE:
         return "emits its one element once"
-    if len(operator.inputs) > 1:
-        return f"has {len(operator.inputs)} ways in"
-    if flow.streams_out(operator) > 1:
-        return f"has {flow.streams_out(operator)} ways out"
     if traits.state is State.UNKNOWN:
         return traits.state_reason
     if traits.selectivity is Selectivity.UNKNOWN:
@@ -102,7 +96,7 @@ def _refusal(operator: Operator, flow: _Flow) -> str:
 
 
 def _grow(start: Operator, flow: _Flow) -> _Draft:
-    draft = _Draft([start], refusal=_refusal(start, flow))
+    draft = _Draft([start], refusal=_refusal(start))
     if draft.refusal:
         return draft
     _take_key(draft, start)
@@ -115,7 +109,7 @@ def _grow(start: Operator, flow: _Flow) -> _Draft:
             if ways == 1:
                 draft.ending = "its output is a side input"
             return draft
-        draft.ending = _obstacle(draft, following, flow)
+        draft.ending = _obstacle(draft, following)
         if draft.ending:
             return draft
         draft.operators.append(following)
@@ -129,12 +123,14 @@ def _take_key(draft: _Draft, operator: Operator) -> None:
         draft.keyed = True
 
 
-def _obstacle(draft: _Draft, following: Operator, flow: _Flow) -> str:
+def _obstacle(draft: _Draft, following: Operator) -> str:
     """Why the next operator cannot join the region; empty if it can."""
     name = following.operator_id
-    refusal = _refusal(following, flow)
+    refusal = _refusal(following)
     if refusal:
         return f"{name} is not parallel: {refusal}"
+    if len(following.inputs) > 1:
+        return f"{name} has {len(following.inputs)} ways in"
     if following.role in (Role.REDISTRIBUTE, Role.SPLITTABLE):
         return f"{name} asks for a new distribution"
     if following.traits.state is not State.KEYED:

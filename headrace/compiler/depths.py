@@ -98,8 +98,8 @@ def needs_of(
         ]
         if source is not None:
             needs[buffer] = (ChannelKind.SOURCE, _STARTS[type(source)])
-        elif one_channel and any(t.unique_name in one_channel.merged for t in consumers):
-            needs[buffer] = (ChannelKind.MERGE, "what follows must see all elements, in order")
+        elif one_channel and (why := _seen_by_one(consumers, one_channel)):
+            needs[buffer] = (ChannelKind.MERGE, why)
         elif one_channel and any(t.unique_name in one_channel.split for t in consumers):
             needs[buffer] = (ChannelKind.SPREAD, "one channel is split into many again")
         elif kind == GROUP_BUFFER and buffer in home and buffer not in meeting:
@@ -117,6 +117,15 @@ def needs_of(
         else:
             needs[buffer] = (ChannelKind.LOCAL, "no exchange is needed between the two stages")
     return needs
+
+
+def _seen_by_one(consumers: list[Any], one_channel: OneChannel) -> str:
+    """Say which operator must see all elements, and why; empty if none must."""
+    for transform in consumers:
+        why = one_channel.merged.get(transform.unique_name)
+        if why is not None:
+            return f"{transform.unique_name} must see all elements, in order: {why}"
+    return ""
 
 
 def assign_depths(

@@ -83,7 +83,9 @@ def collection_name(channel: Channel) -> str:
 def channel_title(channel: Channel) -> str:
     """How a channel's elements travel, and what they are where they have a name."""
     name = collection_name(channel)
-    return f"{exchange_title(channel)}: {name}" if name else exchange_title(channel)
+    far = channel.kind not in (ChannelKind.LOCAL, ChannelKind.SOURCE)
+    title = exchange_title(channel) + (", in order" if channel.order_bytes and far else "")
+    return f"{title}: {name}" if name else title
 
 
 def exchange_title(channel: Channel) -> str:
@@ -101,6 +103,8 @@ def exchange_title(channel: Channel) -> str:
             return "to any shard"
         case ChannelKind.BROADCAST:
             return "to every shard"
+        case ChannelKind.MERGE:
+            return "to one shard"
         case ChannelKind.SOURCE:
             return "source"
         case _:
@@ -122,7 +126,7 @@ def explain(plan: Plan, *, regions: bool = False) -> str:
 
 
 def _lines(plan: Plan, regions: bool) -> Iterator[str]:
-    kind = ", streaming" if plan.streaming else ""
+    kind = (", streaming" if plan.streaming else "") + (", ordered" if plan.ordered else "")
     yield f"plan {plan.name}: {plan.shards} shards, {len(plan.supersteps)} supersteps{kind}"
     yield f"fingerprint {plan.fingerprint}"
     names = stage_names(plan)
@@ -138,7 +142,8 @@ def _lines(plan: Plan, regions: bool) -> Iterator[str]:
         return
     yield ""
     yield REGIONS
-    yield f"(without that order every step runs on all {plan.shards} shards)"
+    if not plan.ordered:
+        yield f"(without that order every step runs on all {plan.shards} shards)"
     for number, region in enumerate(plan.regions, 1):
         yield from _region(number, region)
     yield ""
@@ -195,6 +200,7 @@ def explain_json(plan: Plan) -> str:
         "name": plan.name,
         "shards": plan.shards,
         "streaming": plan.streaming,
+        "ordered": plan.ordered,
         "fingerprint": plan.fingerprint,
         "supersteps": [
             {

@@ -1,7 +1,7 @@
 """Parallel regions: which operators may run on many shards as if they ran on one.
 
 Frozen data: a region, the joints at its ends, the way its output order is restored. Who belongs to
-which region is decided by the compiler; `explain` shows it, and nothing runs by it yet.
+which region is decided by the compiler; an ordered run keeps to it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Joint(Enum):
 class OrderingStrategy(Enum):
     """What brings a region's output back into the order of a sequential run."""
 
-    ROUND_ROBIN = "round robin"  # no state, exactly one: take from the shards in turn
-    SEQUENCE = "sequence numbers"  # keyed state, exactly one: the next number must come
-    SEQUENCE_AND_PULSES = "sequence numbers and pulses"  # at most one: a pulse proves absence
-    # Any number of outputs: the n-th output of element s carries (s, n); pulses close the gap.
+    ROUND_ROBIN = "round robin"  # no state, exactly one: numbers are runs, told by their first
+    SEQUENCE = "sequence numbers"  # keyed state, exactly one: each element keeps its number
+    SEQUENCE_AND_PULSES = "sequence numbers and pulses"  # at most one: the epoch's end proves gaps
+    # Any number of outputs: the n-th output of element s carries (s, n); so are gaps closed.
     SEQUENCE_SUBINDEX_AND_PULSES = "sequence numbers with sub-index and pulses"
     NONE_NOT_PARALLEL = "not parallel"  # runs on one shard, so the order is never lost
 
