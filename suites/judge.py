@@ -79,11 +79,11 @@ def complaints(judged: Sequence[Judged]) -> list[str]:
 
 
 def error_line(text: str) -> str:
-    """The line of a failure that says most: the first of the last error that pytest shows.
+    r"""The line of a failure that says most: the first of the last error that pytest shows.
 
-    >>> error_line("a.py:1: in f\\nE   ValueError: no\\nE     more: all of it")
+    >>> error_line("a.py:1: in f\nE   ValueError: no\nE     more: all of it")
     'ValueError: no'
-    >>> error_line("E   ValueError: these:\\nE     - a\\nE     - b")
+    >>> error_line("E   ValueError: these:\nE     - a\nE     - b")
     'ValueError: these: - a'
     """
     lines = [line for line in text.splitlines() if line.strip()]

@@ -140,7 +140,7 @@ def _makes_nothing(transform: beam_pb.PTransform) -> bool:
     outputs = set(transform.outputs.values())
     if not outputs:
         # Beam pickles composites without parts; anything else may be a sink, and is not left out.
-        return transform.spec.urn == python_urns.PICKLED_TRANSFORM
+        return bool(transform.spec.urn == python_urns.PICKLED_TRANSFORM)
     return outputs <= set(transform.inputs.values())
 
 

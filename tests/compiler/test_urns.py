@@ -73,7 +73,8 @@ def test_a_leaf_that_hands_its_input_on_is_no_problem() -> None:
 
 class Unwilling(beam.PTransform):  # type: ignore[misc]
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        raise ValueError("not with these")
+        msg = "not with these"
+        raise ValueError(msg)
 
 
 class Idle(beam.PTransform):  # type: ignore[misc]

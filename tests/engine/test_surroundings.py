@@ -138,7 +138,7 @@ def test_a_row_of_a_class_made_in_a_function_is_of_that_class_behind_an_exchange
     beam.coders.registry.register_row(Well)
     with pipeline_with("--streaming") as pipeline:
         wells = pipeline | beam.Create([1, 2]) | beam.Map(Well).with_output_types(Well)
-        deep = wells | beam.Reshuffle() | beam.Map(lambda well: (isinstance(well, Well), well.feet()))
+        deep = wells | beam.Reshuffle() | beam.Map(lambda w: (isinstance(w, Well), w.feet()))
         assert_that(deep, equal_to([(True, 3), (True, 6)]))
 
 
@@ -146,7 +146,7 @@ def test_a_class_that_cannot_travel_is_left_out() -> None:
     class Bound(NamedTuple):
         name: str
 
-    Bound.source = (x for x in ())  # type: ignore[attr-defined]
+    Bound.source = iter(lambda: 1, 1)  # type: ignore[attr-defined]
     beam.coders.registry.register_coder(Bound, beam.coders.RowCoder)
     pipeline = beam.Pipeline()
     pipeline | beam.Create([1]) | beam.Map(lambda _: Plot("a", 1)).with_output_types(Plot)
