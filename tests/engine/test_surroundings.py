@@ -146,7 +146,7 @@ def test_a_class_that_cannot_travel_is_left_out() -> None:
     class Bound(NamedTuple):
         name: str
 
-    Bound.source = iter(lambda: 1, 1)  # type: ignore[attr-defined]
+    Bound.source = (number for number in [1])  # type: ignore[attr-defined]
     beam.coders.registry.register_coder(Bound, beam.coders.RowCoder)
     pipeline = beam.Pipeline()
     pipeline | beam.Create([1]) | beam.Map(lambda _: Plot("a", 1)).with_output_types(Plot)
