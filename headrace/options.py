@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
+from contextlib import suppress
 from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
+from apache_beam.options.value_provider import StaticValueProvider
+from apache_beam.utils.plugin import BeamPlugin
 
 from headrace.engine.packaging import Needs
 from headrace.engine.spark_settings import Wish, listed, read_conf
@@ -196,3 +200,25 @@ def needs_of(options: Any) -> Needs:
         requirements_file=asked.requirements_file,
         extra_packages=tuple(asked.extra_packages or ()),
     )
+
+
+def told_to_workers(options: PipelineOptions) -> str:
+    """Give what a pipeline was given as JSON: Beam's own code looks at it where functions run.
+
+    Values that are no plain ones stay with the driver. Plugins are those that Beam would have its
+    workers import: every subclass of `BeamPlugin`, such as a file system of the user's.
+    """
+    given = options.get_all_options(drop_default=True, retain_unknown_options=True)
+    plain = {}
+    for name, value in given.items():
+        found = value.get() if isinstance(value, StaticValueProvider) else value
+        with suppress(TypeError, ValueError):
+            if found is not None and json.dumps(found):
+                plain[name] = found
+    plugins = [
+        path
+        for path in BeamPlugin.get_all_plugin_paths()
+        if not path.startswith(("apache_beam.", "__main__."))
+    ]
+    plain["beam_plugins"] = [*plain.get("beam_plugins", ()), *plugins]
+    return json.dumps(plain)

@@ -27,6 +27,7 @@ from apache_beam.transforms import environments
 from headrace.compiler.cell_numbers import drop_cells
 from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.compiler.cross_language import refuse_java
+from headrace.compiler.row_types import row_types
 from headrace.engine.leftovers import sweep_folders
 from headrace.engine.listening import ear
 from headrace.engine.packaging import check_files, provide
@@ -47,7 +48,13 @@ from headrace.io.frames import Frames, frames_of
 from headrace.io.materialise import materialise
 from headrace.io.preflight import check_sinks
 from headrace.io.sources import ReadFromSpark
-from headrace.options import HeadraceOptions, needs_of, stream_options, wish_of
+from headrace.options import (
+    HeadraceOptions,
+    needs_of,
+    stream_options,
+    told_to_workers,
+    wish_of,
+)
 from headrace.plan.settings import Settings
 from headrace.plan.step_names import plain_step
 from headrace.plan.supersteps import Plan
@@ -197,6 +204,8 @@ class SparkRunner(HeadraceRunner):
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
             main_session=main_session,
+            options=told_to_workers(options),
+            row_types=row_types(proto),
             python_path=_python_path(target),
             folder=os.getcwd() if is_local(target.parent.sparkContext.master) else "",
             ear=_ear_of(target),

@@ -9,6 +9,7 @@ runners or pytest.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import tempfile
 import time
@@ -81,10 +82,15 @@ def carried_results() -> Iterator[None]:
 
 
 class Elsewhere:
-    """What stands for a test class where its DoFns run."""
+    """What stands for a test class where its DoFns run: all but its records is the class's own."""
 
-    def __init__(self, folder: str) -> None:
-        setattr(self, RECORDS, Carrier(folder))
+    def __init__(self, folder: str, module: str, name: str) -> None:
+        self.__dict__.update({RECORDS: Carrier(folder), "module": module, "name": name})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(getattr(importlib.import_module(self.module), self.name), name)
 
 
 class Here:
@@ -105,7 +111,7 @@ class Here:
         setattr(self.theirs, name, value)
 
     def __reduce__(self) -> Any:
-        return Elsewhere, (str(self.folder),)
+        return Elsewhere, (str(self.folder), self.theirs.__module__, self.theirs.__name__)
 
 
 @contextlib.contextmanager

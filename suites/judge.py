@@ -72,14 +72,26 @@ def complaints(judged: Sequence[Judged]) -> list[str]:
     for each in judged:
         if each.verdict is Verdict.OURS:
             how = "ended its process" if each.result.outcome is Outcome.BEGUN else "failed"
-            told.append(f"{each.name}: {how}: {last_line(each.result.text)}")
+            told.append(f"{each.name}: {how}: {error_line(each.result.text)}")
         elif each.verdict is Verdict.STALE:
             told.append(f"{each.name}: passes, and the table says that it cannot")
     return told
 
 
-def last_line(text: str) -> str:
-    """The line of a failure that says most: the last that pytest marks as the error's own."""
+def error_line(text: str) -> str:
+    r"""The line of a failure that says most: the first of the last error that pytest shows.
+
+    >>> error_line("a.py:1: in f\nE   ValueError: no\nE     more: all of it")
+    'ValueError: no'
+    >>> error_line("E   ValueError: these:\nE     - a\nE     - b")
+    'ValueError: these: - a'
+    """
     lines = [line for line in text.splitlines() if line.strip()]
-    errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
-    return (errors or lines or [""])[-1].strip()
+    marked = [index for index, line in enumerate(lines) if line.startswith("E ")]
+    if not marked:
+        return (lines or [""])[-1].strip()
+    first = marked[-1]
+    while first - 1 in marked:
+        first -= 1
+    said = [line.removeprefix("E").strip() for line in lines[first : marked[-1] + 1]]
+    return " ".join(said[:2] if said[0].endswith(":") else said[:1])

@@ -11,9 +11,9 @@ from suites.judge import Judged, Verdict
 HEAD = """# Beam's own tests on headrace
 
 The apache-beam wheel ships the tests of Beam's Python SDK. The modules whose tests build pipelines
-run here as they are, with headrace in the place of Beam's local runner: a pipeline that names no
-runner, or one of the local ones, runs on Spark, `local[2]`, two shards. So does a list that is
-piped into a transform without a pipeline object.
+run here as they are, by the rules of Beam's own pytest settings, with headrace in the place of
+Beam's local runner: a pipeline that names no runner, or one of the local ones, runs on Spark,
+`local[2]`, two shards. So does a list that is piped into a transform without a pipeline object.
 
 ```sh
 make beam-suites                              # all of them; about half an hour on two idle cores

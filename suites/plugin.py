@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_beam.options.pipeline_options import enable_all_additional_type_checks
 
 from suites.carry import carried_records
 from suites.exceptions import SHARDS, read_table, row_for, shards_for
@@ -31,7 +32,8 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Start recording."""
+    """Start recording. As in Beam's own settings, which the wheel lacks, all types are checked."""
+    enable_all_additional_type_checks()
     config.pluginmanager.register(Recorder(config), "suites-recorder")
 
 

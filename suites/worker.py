@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
                 f"--suites-runner={runner}",
                 f"--suites-results={results}", f"--timeout={seconds}", "-W", "ignore", "-q",
                 "--no-header", "--no-summary", "--tb=short", "--show-capture=no",
+                "-o", "python_functions=",  # as in Beam's own settings: helpers are no tests
             ]  # fmt: skip
         )
         broken = code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)

@@ -7,7 +7,6 @@ that the same pipeline gives the same graph, whatever ids Beam handed out. Analy
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from apache_beam.coders import coders as beam_coders
 from apache_beam.portability import common_urns, python_urns
@@ -16,6 +15,7 @@ from apache_beam.portability.api import schema_pb2
 from google.protobuf import wrappers_pb2  # type: ignore[import-untyped]
 
 from headrace.compiler.graph import Collection, Graph, Node, topological
+from headrace.compiler.row_types import schemas_within
 from headrace.compiler.urns import PAR_DO_LIKE, operator_transforms, par_do_payload
 from headrace.plan.ids import CollectionId, OperatorId
 from headrace.plan.step_names import plain_step
@@ -120,24 +120,6 @@ class CoderFingerprints:
         return self.whole(coder.component_coder_ids[0]) if coder.spec.urn == _KV else ""
 
 
-def _forget_ids(schema: Any) -> None:
-    """Clear the ids that Beam draws for schemas, which no encoding depends on."""
-    schema.ClearField("id")
-    todo = [field.type for field in schema.fields]
-    while todo:
-        kind = todo.pop()
-        match kind.WhichOneof("type_info"):
-            case "row_type":
-                kind.row_type.schema.ClearField("id")
-                todo += [field.type for field in kind.row_type.schema.fields]
-            case "array_type" | "iterable_type" as name:
-                todo.append(getattr(kind, name).element_type)
-            case "map_type":
-                todo += [kind.map_type.key_type, kind.map_type.value_type]
-            case "logical_type":
-                todo.append(kind.logical_type.representation)
-
-
 #: Beam's coders of untyped keys, which carry the name of their step for the sake of messages.
 _NAMES_ITS_STEP = b"DeterministicFastPrimitivesCoder"
 
@@ -146,7 +128,8 @@ def _payload(spec: beam_pb.FunctionSpec) -> bytes:
     """Give a coder's payload without what changes from start to start: ids, numbers of cells."""
     if spec.urn == common_urns.coders.ROW.urn:
         schema = schema_pb2.Schema.FromString(spec.payload)
-        _forget_ids(schema)
+        for each in schemas_within(schema):
+            each.ClearField("id")  # Beam draws it, and no encoding depends on it
         return bytes(schema.SerializeToString(deterministic=True))
     if spec.urn != python_urns.PICKLED_CODER:
         return bytes(spec.payload)

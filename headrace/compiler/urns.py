@@ -111,7 +111,8 @@ def operator_transforms(
     """The transforms that become operators: proto id, proto, and URNs of all composites around.
 
     Composites are descended into, atomic transforms are not. A leaf that hands its input on as it
-    is (Beam's `MaybeReshuffle` does when it has nothing to do) makes no operator.
+    is (Beam's `MaybeReshuffle` does when it has nothing to do) makes no operator, nor does a
+    composite that made nothing: its `expand` applied no step, or failed and was caught.
     """
     transforms = pipeline.components.transforms
 
@@ -124,7 +125,7 @@ def operator_transforms(
                 yield transform_id, transform, scopes
             elif transform.subtransforms:
                 yield from below(list(transform.subtransforms), (*scopes, transform.spec.urn))
-            elif not _hands_on(transform):
+            elif not _makes_nothing(transform):
                 yield transform_id, transform, scopes
 
     yield from below(list(pipeline.root_transform_ids), ())
@@ -135,11 +136,14 @@ def par_do_payload(transform: beam_pb.PTransform) -> beam_pb.ParDoPayload:
     return beam_pb.ParDoPayload.FromString(transform.spec.payload)
 
 
-def _hands_on(transform: beam_pb.PTransform) -> bool:
+def _makes_nothing(transform: beam_pb.PTransform) -> bool:
     if not transform.spec.urn and not transform.inputs and not transform.outputs:
         return True  # the root of an empty pipeline
     outputs = set(transform.outputs.values())
-    return bool(outputs) and outputs <= set(transform.inputs.values())
+    if not outputs:
+        # Beam pickles composites without parts; anything else may be a sink, and is not left out.
+        return bool(transform.spec.urn == python_urns.PICKLED_TRANSFORM)
+    return outputs <= set(transform.inputs.values())
 
 
 def _problems(pipeline: beam_pb.Pipeline, streaming: bool) -> Iterator[str]:

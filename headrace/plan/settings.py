@@ -16,6 +16,8 @@ class Settings:
     log_level: int = 30  # user log records below this level stay on the worker
     pickle_library: str = "default"  # Beam's name for what pickled the user's functions
     main_session: bytes = b""  # Beam's session file; empty: the pipeline asked for none
+    options: str = "{}"  # of the pipeline, for Beam's own code in the workers: JSON
+    row_types: tuple[tuple[str, bytes], ...] = ()  # the user's: Beam's id, the class pickled
     python_path: tuple[str, ...] = ()  # folders the workers import from too, when they can see them
     folder: str = ""  # where relative paths begin, when the workers share the driver's disk
     ear: str = ""  # the socket by which workers of this machine tell the driver; empty: none

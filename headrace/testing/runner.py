@@ -19,7 +19,7 @@ from headrace.engine.host import Host
 from headrace.engine.status import StreamOptions
 from headrace.errors import ResultError
 from headrace.io.frames import Frames
-from headrace.options import HeadraceOptions, stream_options
+from headrace.options import HeadraceOptions, stream_options, told_to_workers
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 from headrace.results import HeadraceResult, StreamResult
@@ -138,6 +138,7 @@ class LocalRunner(HeadraceRunner):
             merge_hot_keys=not known.no_hot_key_merging,
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
+            options=told_to_workers(options),
             run=f"headrace-{uuid.uuid4().hex[:12]}",
         )
         result: HeadraceResult

@@ -44,8 +44,8 @@ from headrace.worker.protocol import (
 from headrace.worker.task.failures import MARK, report_failure
 from headrace.worker.task.fence import enter
 from headrace.worker.task.live_channel import Counted, teller
-from headrace.worker.task.main_session import load_main_session
 from headrace.worker.task.shard import ShardRun
+from headrace.worker.task.surroundings import prepare
 
 #: The engine enters this room by this door alone; what it needs from further in is handed out here.
 __all__ = [
@@ -228,7 +228,7 @@ def _work(
 ) -> None:
     def work() -> None:
         enter(None)
-        load_main_session(task.settings.main_session, task.settings.pickle_library)
+        prepare(task.settings)
         counted = _counted(task, shard)
         send = outbox.send if counted is None else _counting(outbox.send, counted)
         run = ShardRun.bounded(task, shard)
@@ -290,8 +290,10 @@ def _work_epoch(
         if kept is None:
             task: SuperstepTask = pickle.loads(blob)
             _settle(task.settings)
-            load_main_session(task.settings.main_session, task.settings.pickle_library)
+            prepare(task.settings)
             kept = ShardRun.streaming(task, shard)
+        else:
+            prepare(kept.settings)  # another run's task may have been here since
         frame = batches if kept.fed_by_frame else None
         rows = () if frame is not None else _rows(batches)
         kept.run_epoch(epoch, outbox.send, rows, frame, partition)

@@ -4,9 +4,10 @@ import apache_beam as beam
 import pytest
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
+from apache_beam.portability.python_urns import PICKLED_TRANSFORM
 from apache_beam.testing.test_stream import TestStream
 
-from headrace.compiler.urns import check_pipeline
+from headrace.compiler.urns import check_pipeline, operator_transforms
 from headrace.errors import UnsupportedTransformError
 from tests.compiler import snippets
 
@@ -68,6 +69,37 @@ def test_a_leaf_that_hands_its_input_on_is_no_problem() -> None:
     leaf = named(pipeline, "Create/MaybeReshuffle")
     assert not leaf.subtransforms
     check_pipeline(pipeline)
+
+
+class Unwilling(beam.PTransform):  # type: ignore[misc]
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        msg = "not with these"
+        raise ValueError(msg)
+
+
+class Idle(beam.PTransform):  # type: ignore[misc]
+    def expand(self, pcoll: beam.PCollection) -> beam.pvalue.PDone:
+        return beam.pvalue.PDone(pcoll.pipeline)
+
+
+def test_a_composite_that_made_nothing_is_no_problem() -> None:
+    pipeline = beam.Pipeline()
+    source = pipeline | beam.Create([1])
+    with pytest.raises(ValueError, match="not with these"):
+        source | Unwilling()
+    source | Idle()
+    made = pipeline.to_runner_api()
+    assert {named(made, n).spec.urn for n in ("Unwilling", "Idle")} == {PICKLED_TRANSFORM}
+    check_pipeline(made)
+    assert {t.unique_name for _, t, _ in operator_transforms(made)}.isdisjoint(
+        {"Unwilling", "Idle"}
+    )
+
+
+def test_an_unknown_leaf_is_refused_though_nothing_comes_out_of_it() -> None:
+    pipeline = proto(Idle())
+    named(pipeline, "0").spec.urn = "acme:transform:write:v1"
+    assert "0 (acme:transform:write:v1): not a transform that headrace knows" in refusal(pipeline)
 
 
 def test_a_transform_of_another_language_is_refused() -> None:

@@ -14,6 +14,7 @@ from suites.swap import runs_on
 
 class KeepsRecords:
     all_records: list[Any]
+    WEIGHT = 3
 
     def record(self, element: Any) -> None:
         KeepsRecords.all_records.append(element)
@@ -38,6 +39,12 @@ def test_records_of_a_pickled_function_are_seen_in_the_class_in_their_order() ->
         far(4)
         assert KeepsRecords.all_records == [4]
     assert isinstance(KeepsRecords, type)
+
+
+def test_all_else_of_the_class_is_there_for_a_pickled_function() -> None:
+    with carried_records(sys.modules[__name__], [KeepsRecords]):
+        far = pickler.loads(pickler.dumps(lambda: KeepsRecords.WEIGHT))
+        assert far() == 3
 
 
 Generated = type("Generated", (), {})

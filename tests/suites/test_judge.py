@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from suites.exceptions import Kind, Known, read_table, shards_for
-from suites.judge import Verdict, complaints, judge
+from suites.judge import Verdict, complaints, error_line, judge
 from suites.results import Outcome, Result, as_line, read_lines
 
 ROWS = (
@@ -48,6 +48,33 @@ def test_a_result_is_held_against_the_table(
 def test_a_complaint_names_the_test_and_what_it_said() -> None:
     (told,) = complaints(judge([result("test_x", Outcome.FAILED)], ROWS))
     assert told == "io.a_test::T::test_x: failed: ValueError: no"
+
+
+FAILURE = """headrace.engine.failures.RemoteTraceback:
+E   KeyError: 'cause'
+
+The above exception was the direct cause of the following exception:
+headrace/results.py:153: in _await
+    raise self._failure.with_traceback(None)
+E   AttributeError: 'A' object has no attribute 'b' [while running 'Write']
+E     step:    Write
+E     more:    --debug shows the frames of Beam and headrace, and Spark's own log
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (FAILURE, "AttributeError: 'A' object has no attribute 'b' [while running 'Write']"),
+        ("E   Error: cannot run:\nE     - A: no\nE     - B: no", "Error: cannot run: - A: no"),
+        ("E       fixture 'x' not found\n> available: y\n\na.py:12", "fixture 'x' not found"),
+        ("E   AssertionError: differ\nE   \nE   + 1", "AssertionError: differ"),
+        ("Timeout after 600 s", "Timeout after 600 s"),
+        ("", ""),
+    ],
+)
+def test_of_a_failure_the_line_of_the_exception_is_shown(text: str, line: str) -> None:
+    assert error_line(text) == line
 
 
 def test_a_module_that_cannot_be_imported_is_a_result_and_one_gone_through_is_not() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from headrace.errors import TransportError
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.order import source_number
+from headrace.plan.settings import Settings
 from headrace.plan.sources import Frame
 from headrace.worker.batched.batches import BATCH_VALUES, numbered
 from headrace.worker.beam_types import Value
@@ -83,6 +84,11 @@ class ShardRun:
         """Make a run that is kept between epochs, while its state lies in a state partition."""
         memory = Stored(task.superstep.index, shard, task.shards)
         return cls(task, shard, memory, PulsedWatermarks(task), bounded=False)
+
+    @property
+    def settings(self) -> Settings:
+        """What the run is told beside its plan."""
+        return self._task.settings
 
     @property
     def fed_by_frame(self) -> bool:
