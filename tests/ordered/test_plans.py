@@ -122,7 +122,8 @@ def test_on_spark_rows_come_in_the_order_of_the_frame(spark: Any) -> None:
         return [tuple(row) for row in handle.dataframe().collect()]
 
     alone = rows(1)
-    expected, mixes = [], {}
+    expected: list[tuple[str, int]] = []
+    mixes: dict[str, int] = {}
     for number in range(5_000):
         for key, found in several((str(number % 7), number)):
             mixes[key] = (mixes.get(key, 0) * 31 + found) % 1_000_003
