@@ -36,7 +36,7 @@ from headrace.engine.tasks import EpochTasks
 from headrace.engine.traces import forget_traces, where_lost
 from headrace.errors import CheckpointError, WorkerLostError
 from headrace.plan.clocks import MAX_TIME
-from headrace.plan.supersteps import Plan
+from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.chain import Chain
 from headrace.state.crash_points import Point, crash_point
 from headrace.state.local import LocalFolder
@@ -95,6 +95,8 @@ class Held:
     @classmethod
     def resumed(cls, manifest: Manifest, plan: Plan, positions: Positions) -> Held:
         """Go on after the epoch of a manifest."""
+        if manifest.shards != plan.shards:
+            refuse_to_deal_out(plan, manifest.shards)
         return cls(
             positions=positions,
             watermarks=watermarks_of(manifest, plan.shards),
@@ -105,6 +107,24 @@ class Held:
     def ended(self) -> bool:
         """Whether every step's watermark is at the end of time."""
         return self.positions.begun and all(out >= MAX_TIME for _, out in self.watermarks.values())
+
+
+def refuse_to_deal_out(plan: Plan, before: int) -> None:
+    """Refuse another number of shards where keyed state lies on one shard, whatever its keys.
+
+    Raises:
+        CheckpointError: says which step, and with how many shards it can go on.
+    """
+    for stage in plan.stages():
+        kinds = {plan.channels[port.channel].kind for port in stage.reads}
+        if ChannelKind.MERGE in kinds and stage.stage_id in plan.facts.state:
+            step = stage.operators[0] if stage.operators else stage.name
+            msg = (
+                f"{step} keeps state by key and, in an ordered run, sees all elements on one "
+                f"shard: its state cannot be dealt out to {plan.shards} shards. Go on with "
+                f"--shards={before}, as the checkpoint was written"
+            )
+            raise CheckpointError(msg)
 
 
 class EpochRunner:

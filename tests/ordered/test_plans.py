@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +12,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 import headrace
 from headrace.compiler.compile import compile_pipeline
+from headrace.errors import CheckpointError
 from headrace.io import ReadFromSpark, WriteToSpark, to_dataframe
 from headrace.plan.explain import explain
 from headrace.plan.supersteps import ChannelKind, Plan
-from headrace.testing import Collected, LocalRunner
+from headrace.testing import Collected, LocalRunner, ScriptedStream
 from tests.ordered.made_pipelines import PAIR, Numbered, RunningMix, several, tripled, typed
 
 
@@ -147,3 +149,35 @@ def test_a_sink_in_order_on_spark_writes_files_in_order(
         )
     found = [row.number for row in spark.read.parquet(str(tmp_path / "out")).collect()]
     assert found == list(range(300))
+
+
+class Both(RunningMix):
+    """Keeps state by key, and counts all elements beside."""
+
+    def setup(self) -> None:
+        self._count = 0
+
+    def process(
+        self, pair: Any, mix: Any = beam.DoFn.StateParam(RunningMix.MIX)  # noqa: B008
+    ) -> Iterator[Any]:
+        self._count += 1
+        yield from super().process(pair, mix)
+
+
+def test_keyed_state_on_one_shard_cannot_be_dealt_out_anew() -> None:
+    events = ScriptedStream("key string, number long").add(("a", 1), ("b", 2))
+    place = f"memory://{uuid.uuid4().hex}"
+
+    def run(shards: int) -> list[Any]:
+        into = Collected()
+        options = [f"--shards={shards}", "--ordered", "--available_now", f"--checkpoint={place}"]
+        with beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(options)) as p:
+            pairs = p | ReadFromSpark(events) | typed(beam.Map(lambda row: (row.key, row.number)))
+            _ = pairs | typed(beam.ParDo(Both())) | into.sink("key string, number long")
+        return [row for rows in into.epochs.values() for row in rows]
+
+    assert run(2) == [("a", 1), ("b", 2)]
+    events.add(("a", 1))
+    with pytest.raises(CheckpointError, match="Go on with --shards=2"):
+        run(3)
+    assert run(2) == [("a", 32)]
