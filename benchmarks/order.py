@@ -21,11 +21,13 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
+import headrace
 from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.testing import LocalRunner, LocalSession
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "order-cost.json"
+CHANNELS = ROOT / "results" / "order-channels.json"
 PAGE = ROOT / "docs" / "order-cost.md"
 PAIR = tuple[str, int]
 KEYS = 1_000
@@ -34,6 +36,9 @@ ELEMENTS = 100_000
 FEWEST = 2_000
 #: Multiplications that a processor does in about the time of one element's way through a stage.
 HEAVY = 256
+#: Where work dominates.
+HEAVIEST = 16_384
+HEAVY_ELEMENTS = 20_000
 
 
 def worked(row: Any, multiplications: int) -> tuple[str, int]:
@@ -123,6 +128,40 @@ def measure(case: str, work: int, rounds: int) -> dict[str, Any]:
     }
 
 
+def speed_up(rounds: int) -> list[dict[str, Any]]:
+    """Run ordered regions on Spark with one and two channels; give the time of both."""
+    spark = headrace.session("local[2]")
+    found = []
+    for case in ("no state, exactly one", "at most one", "many", "keyed, exactly one"):
+        times: dict[int, list[float]] = {1: [], 2: []}
+        for _ in range(rounds + 1):
+            for channels, taken in times.items():
+                frame = spark.range(0, HEAVY_ELEMENTS, 1, channels).selectExpr(
+                    f"concat('k', id % {KEYS}) AS key", "id AS number"
+                )
+                taken.append(_on_spark(spark, case, frame, channels))
+        one, two = (min(taken[1:]) for taken in times.values())  # the first warms up
+        found.append({
+            "case": case, "elements": HEAVY_ELEMENTS, "multiplications": HEAVIEST,
+            "one_channel_s": round(one, 2), "two_channels_s": round(two, 2),
+            "speed_up": round(one / two, 2),
+        })
+        print(f"{case:24} {one:.1f} s, on two channels {two:.1f} s: {one / two:.2f}", flush=True)
+    return found
+
+
+def _on_spark(spark: Any, case: str, frame: Any, channels: int) -> float:
+    options = PipelineOptions([f"--shards={channels}", "--ordered", "--progress=off"])
+    before = time.perf_counter()
+    with beam.Pipeline(runner=headrace.SparkRunner(spark), options=options) as p:
+        rows = p | ReadFromSpark(frame)
+        pairs = rows | beam.Map(worked, HEAVIEST).with_output_types(PAIR)
+        _ = CASES[case](pairs) | WriteToSpark(
+            function=lambda rows: rows.count(), schema="key string, number long"
+        )
+    return time.perf_counter() - before
+
+
 def page(found: list[dict[str, Any]]) -> str:
     """Give the table."""
     works = sorted({row["multiplications"] for row in found})
@@ -157,9 +196,18 @@ def main() -> None:
         help="multiplications for each element; may be given again. Default: 1, 4, ... 16,384",
     )
     parser.add_argument("--case", action="append", choices=list(CASES), help="default: all")
-    parser.add_argument("--save", action="store_true", help="write results/order-cost.json")
+    parser.add_argument("--save", action="store_true", help="write the file in results/")
     parser.add_argument("--page", action="store_true", help="write docs/order-cost.md")
+    parser.add_argument(
+        "--channels", action="store_true",
+        help="run ordered regions on Spark, with one and two channels; needs two idle cores",
+    )
     asked = parser.parse_args()
+    if asked.channels:
+        rows = speed_up(asked.rounds)
+        if asked.save:
+            CHANNELS.write_text(json.dumps(rows, indent=1) + "\n")
+        return
     found = []
     for work in asked.work or [4**n for n in range(8)]:
         for case in asked.case or CASES:
