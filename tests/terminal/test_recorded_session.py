@@ -110,7 +110,9 @@ def test_a_stream_is_followed_and_ctrl_c_says_what_is_kept(tmp_path: Path, colum
     )
     assert found.wrapped() == []
     check_live(found, columns)
-    (told,) = rest_of(found, *OWN)
+    rest = rest_of(found, *OWN)
+    assert len(rest) == 1, rest
+    (told,) = rest
     assert re.fullmatch(
         r"(\^C)?headrace: interrupted: stopped after epoch \d+; to go on: --checkpoint=state", told
     )
