@@ -12,7 +12,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ HEAVY = 256
 #: Where work dominates.
 HEAVIEST = 16_384
 HEAVY_ELEMENTS = 20_000
+ORDERED_CASES = ("no state, exactly one", "at most one", "many", "keyed, exactly one")
 
 
 def worked(row: Any, multiplications: int) -> tuple[str, int]:
@@ -128,11 +129,11 @@ def measure(case: str, work: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def speed_up(rounds: int) -> list[dict[str, Any]]:
+def speed_up(cases: Sequence[str], rounds: int) -> list[dict[str, Any]]:
     """Run ordered regions on Spark with one and two channels; give the time of both."""
     spark = headrace.session("local[2]")
     found = []
-    for case in ("no state, exactly one", "at most one", "many", "keyed, exactly one"):
+    for case in cases:
         times: dict[int, list[float]] = {1: [], 2: []}
         for _ in range(rounds + 1):
             for channels, taken in times.items():
@@ -204,7 +205,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     if asked.channels:
-        rows = speed_up(asked.rounds)
+        rows = speed_up(asked.case or ORDERED_CASES, asked.rounds)
         if asked.save:
             CHANNELS.write_text(json.dumps(rows, indent=1) + "\n")
         return
