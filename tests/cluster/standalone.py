@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
+import re
 import subprocess
 import time
 import urllib.request
@@ -24,40 +24,51 @@ START_SECONDS = 120
 STOP_SECONDS = 15
 #: Nothing here runs long enough for the JVM's second compiler to pay; executors inherit this.
 JAVA_OPTIONS = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+#: What the master logs about itself: its address, and where its page is.
+MASTER_LINE = re.compile(r"Starting Spark master at (spark://\S+)")
+PAGE_LINE = re.compile(r"Successfully started service 'MasterUI' on port (\d+)")
 
 
 class Standalone:
     """The processes of one cluster."""
 
     def __init__(self, folder: Path) -> None:
-        self.port, self.web_port = free_port(), free_port()
-        self.master = f"spark://{LOOPBACK}:{self.port}"
+        self.master = ""
+        self._web_address = ""
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, workers: int) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        # The system gives the ports as the master binds them: one looked for beforehand may be
+        # another's by then, and Spark would silently show its page on the next one.
         self._spawn(
             "master", "org.apache.spark.deploy.master.Master", "--host", LOOPBACK,
-            "--port", str(self.port), "--webui-port", str(self.web_port),
+            "--port", "0", "--webui-port", "0",
         )
+        self.master = self._from_master(MASTER_LINE, deadline)
+        self._web_address = f"http://{LOOPBACK}:{self._from_master(PAGE_LINE, deadline)}"
         for number in range(workers):
             self._spawn(
                 f"worker-{number}", "org.apache.spark.deploy.worker.Worker", "--host", LOOPBACK,
                 "--cores", "1", "--memory", "1g", "--webui-port", "0",
                 "--work-dir", str(self._folder / f"work-{number}"), self.master,
             )
-        deadline = time.monotonic() + START_SECONDS
         while len(self.alive_workers()) < workers:
-            dead = [process.pid for process in self._processes if process.poll() is not None]
-            assert not dead, f"a process of the cluster ended: {self.logs()}"
-            assert time.monotonic() < deadline, f"the workers never registered: {self.logs()}"
-            time.sleep(0.2)
+            self._wait(deadline, "the workers never registered")
+
+    def _from_master(self, line: re.Pattern[str], deadline: float) -> str:
+        while True:
+            found = line.search((self._folder / "master.log").read_text(errors="replace"))
+            if found is not None:
+                return found[1]
+            self._wait(deadline, f"the master never logged {line.pattern}")
+
+    def _wait(self, deadline: float, missed: str) -> None:
+        dead = [process.pid for process in self._processes if process.poll() is not None]
+        assert not dead, f"a process of the cluster ended: {self.logs()}"
+        assert time.monotonic() < deadline, f"{missed}: {self.logs()}"
+        time.sleep(0.2)
 
     def _spawn(self, name: str, *command: str) -> None:
         home = Path(pyspark.__file__).parent
@@ -83,7 +94,7 @@ class Standalone:
     def alive_workers(self) -> list[Any]:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(f"http://{LOOPBACK}:{self.web_port}/json/", timeout=5) as page:
+            with opener.open(f"{self._web_address}/json/", timeout=5) as page:
                 facts = json.load(page)
         except OSError:
             return []

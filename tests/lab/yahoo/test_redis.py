@@ -61,32 +61,39 @@ def read_counts(client: Any) -> list[StoredWindow]:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of this module's own; it is ended by its process, whatever happens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    assert SERVER is not None
-    told = {"--port": str(port), "--bind": "127.0.0.1", "--save": "", "--daemonize": "no"}
-    command = [SERVER, *(word for option in told.items() for word in option)]
     folder = tmp_path_factory.mktemp("redis")
-    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
-    try:
-        _wait_for(f"127.0.0.1:{port}")
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(timeout=10)
+    for _ in range(5):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        assert SERVER is not None
+        told = {"--port": str(port), "--bind": "127.0.0.1", "--save": "", "--daemonize": "no"}
+        command = [SERVER, *(word for option in told.items() for word in option)]
+        server = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
+        try:
+            # Another process may have taken the port in between: then this one ends by itself.
+            if _answers(server, f"127.0.0.1:{port}"):
+                yield f"127.0.0.1:{port}"
+                return
+        finally:
+            server.terminate()
+            server.wait(timeout=10)
+    pytest.fail("no port stayed free for as long as a server takes to start")
 
 
-def _wait_for(address: str) -> None:
+def _answers(server: subprocess.Popen[bytes], address: str) -> bool:
+    """Wait until the server answers; False if it ended instead."""
     deadline = time.monotonic() + 10
-    while True:
+    while server.poll() is None:
         try:
             connect(address).ping()
-            return
         except Exception:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+        else:
+            return server.poll() is None
+    return False
 
 
 @pytest.fixture
