@@ -28,10 +28,21 @@ runs = st.builds(
 near = st.lists(st.integers(1 << 90, (1 << 90) + 10_000), min_size=1, max_size=50)
 
 
+many = st.lists(st.integers(1, 300), min_size=1, max_size=50).map(
+    lambda counts: [
+        (source_number(0, 5) + i << SUB_BITS | sub)
+        for i, count in enumerate(counts) for sub in range(count)
+    ]
+)
+around_a_carry = st.lists(
+    st.integers((1 << 64) - 300, (1 << 64) + 300), min_size=1, max_size=50
+)
+
+
 @settings(deadline=None)
-@given(numbers | near | runs, st.booleans())
+@given(numbers | near | runs | many | around_a_carry, st.booleans())
 def test_numbers_come_back_as_they_went(found: Numbers, sized: bool) -> None:
-    sizes = list(range(len(found))) if sized else None
+    sizes = [i * i for i in range(len(found))] if sized else None
     packed = unpack(pack(found, WIDTH, sizes), WIDTH)
     assert list(packed.numbers) == list(found)
     assert packed.sizes == sizes
@@ -54,6 +65,34 @@ def test_a_run_of_equal_steps_costs_the_same_whatever_its_length() -> None:
     # Gaps are coded by their differences: one byte each where they are small.
     gaps = [base + i * 3 + (i % 2) for i in range(10_000)]
     assert size(gaps) < 10_200
+
+
+def bytes_each(found: Numbers, sizes: list[int] | None = None) -> float:
+    return (len(pack(found, WIDTH, sizes)) - WIDTH) / len(found)
+
+
+def test_what_travels_with_each_element_is_a_few_bytes() -> None:
+    """The table in docs/decisions/2026-11-16-order-numbers.md."""
+    base = source_number(3, 2)
+    keyed = [base + i for i in range(40_000) if i % 7 in (1, 5)]
+    assert bytes_each(keyed) < 1.1
+    # Several outputs of one element: a byte for the element, a byte for the sub-index.
+    many = [base + i << SUB_BITS | sub for i in range(3_000) for sub in range(i % 5)]
+    assert bytes_each(many) < 2.1
+    twice = [n << SUB_BITS | sub for n in many for sub in range(2)]
+    assert bytes_each(twice) < 3.1
+    # Panes of one window: its end is shared, the key is not.
+    order = StageOrder(width=FIRED_WIDTH, phase=1)
+    panes = sorted(order.fired(60_000_000, b"key %d" % i) for i in range(10_000))
+    assert bytes_each(panes) < 14.1
+
+
+def test_sizes_of_elements_cost_what_they_need() -> None:
+    base = source_number(0, 0)
+    run = range(base, base + 10_000)
+    assert bytes_each(run, [12] * 10_000) < 0.1
+    assert bytes_each(run, [12, 14] * 5_000) < 1.1
+    assert bytes_each(run, [12, 1_400] * 5_000) < 2.1
 
 
 @settings(deadline=None)

@@ -2,8 +2,8 @@
 
 Takes the numbers of causes, gives those of what leaves. A super tuple carries the numbers of its
 elements in a column of its own, which begins with the least of them, so that sorting rows by that
-column brings them into order. Runs of equal steps take a few bytes, others are coded by their
-differences.
+column brings them into order. Runs of equal steps take a few bytes; others are taken apart into
+columns of 32 bits, each coded in as few bytes as it needs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,15 @@ from headrace.plan.order import BRANCH_BITS, SUB_BITS, PortOrder
 
 Numbers = Sequence[int]
 
-_RUN, _STEPS, _WIDE = 0, 1, 2
-_SMALLEST = (np.int8, np.int16, np.int32, np.int64)
-_WIDEST = 1 << 62  # differences below this fit NumPy's integers
+#: A column of 32-bit numbers: one value; type and bytes; or first, type and bytes of differences.
+Coded = tuple[int] | tuple[str, bytes] | tuple[int, str, bytes]
+
+_RUN, _LIMBS = 0, 1
+_LIMB_BITS = 32
+_LIMBS_OF_NUMPY = 2  # so many fit NumPy's integers
+_WIDEST = 1 << 63  # less fits signed ones, which are made from lists in half the time
+_UNSIGNED = (np.uint8, np.uint16, np.uint32)
+_SIGNED = (np.int8, np.int16, np.int32)
 
 
 class Numberer:
@@ -113,44 +119,106 @@ def pack(numbers: Numbers, width: int, sizes: Sequence[int] | None = None) -> by
     >>> unpack(pack(range(5, 9), 9), 9)
     Packed(numbers=range(5, 9), sizes=None)
     """
-    least = min(numbers[0], numbers[-1]) if type(numbers) is range else min(numbers)
-    body: tuple[Any, ...]
-    if type(numbers) is range:
-        body = (_RUN, numbers.start, numbers.step, len(numbers))
+    run = _as_run(numbers)
+    if run is not None:
+        least = min(run[0], run[-1])
+        body: tuple[Any, ...] = (_RUN, run.start, run.step, len(run))
     else:
-        body = _steps(numbers, least)
-    packed_sizes = None if sizes is None else np.asarray(sizes, np.uint32).tobytes()
-    return least.to_bytes(width, "big") + marshal.dumps((*body, packed_sizes), 2)
-
-
-def _steps(numbers: Numbers, least: int) -> tuple[Any, ...]:
-    if max(numbers) - least >= _WIDEST:
-        return _WIDE, list(numbers)
-    if len(numbers) == 1:
-        return _RUN, least, 1, 1
-    above = np.fromiter((n - least for n in numbers), np.int64, len(numbers))
-    steps = np.diff(above, prepend=0)
-    low, high = int(steps[1:].min()), int(steps[1:].max())
-    if low == high and low > 0:
-        return _RUN, least, low, len(numbers)
-    low, high = min(low, int(steps[0])), max(high, int(steps[0]))
-    kind = next(k for k in _SMALLEST if np.iinfo(k).min <= low and high <= np.iinfo(k).max)
-    return _STEPS, np.dtype(kind).char, steps.astype(kind).tobytes()
+        least = min(numbers)
+        body = (_LIMBS, *_in_limbs(numbers, least))
+    packed_sizes = None if sizes is None else _coded(np.asarray(sizes, np.uint32))
+    return least.to_bytes(width, "big") + marshal.dumps((body, packed_sizes), 2)
 
 
 def unpack(data: bytes, width: int) -> Packed:
     """Give the numbers that `pack` took."""
-    kind, *body, packed_sizes = marshal.loads(memoryview(data)[width:])
-    sizes = None if packed_sizes is None else np.frombuffer(packed_sizes, np.uint32).tolist()
+    (kind, *body), packed_sizes = marshal.loads(memoryview(data)[width:])
+    numbers: Numbers
     if kind == _RUN:
         first, step, count = body
-        return Packed(range(first, first + step * count, step), sizes)
-    if kind == _WIDE:
-        return Packed(body[0], sizes)
-    char, steps = body
-    least = int.from_bytes(data[:width], "big")
-    above = np.cumsum(np.frombuffer(steps, char), dtype=np.int64).tolist()
-    return Packed([least + n for n in above], sizes)
+        numbers = range(first, first + step * count, step)
+    else:
+        numbers = _from_limbs(*body)
+    if packed_sizes is None:
+        return Packed(numbers, None)
+    return Packed(numbers, _decoded(packed_sizes, len(numbers)).tolist())
+
+
+def _as_run(numbers: Numbers) -> range | None:
+    """Give numbers of equal steps as a run."""
+    if type(numbers) is range:
+        return numbers
+    first, last, count = numbers[0], numbers[-1], len(numbers)
+    step = numbers[1] - first if count > 1 else 1
+    if step <= 0 or last - first != step * (count - 1):
+        return None
+    run = range(first, last + step, step)
+    return run if list(run) == numbers else None
+
+
+def _in_limbs(numbers: Numbers, least: int) -> tuple[int, int, list[Coded]]:
+    """Take the numbers apart: the bits that all share, and a column of each 32 bits below.
+
+    A column of sub-indexes is small numbers, one of times or partitions is mostly constant: each
+    is coded in as few bytes as it needs.
+    """
+    most = max(numbers)
+    count = max(1, -((least ^ most).bit_length() // -_LIMB_BITS))
+    shared = least >> count * _LIMB_BITS
+    base = shared << count * _LIMB_BITS
+    if most - base < _WIDEST:
+        low = np.array([n - base for n in numbers], np.int64)
+        limbs = [low.astype(np.uint32)]
+        if count > 1:
+            limbs = [(low >> _LIMB_BITS).astype(np.uint32), *limbs]
+    else:
+        size = count * _LIMB_BITS // 8
+        raw = b"".join([(n - base).to_bytes(size, "big") for n in numbers])
+        limbs = list(np.frombuffer(raw, ">u4").astype(np.uint32).reshape(-1, count).T)
+    return len(numbers), shared, [_coded(limb) for limb in limbs]
+
+
+def _from_limbs(count: int, shared: int, coded: list[Coded]) -> list[int]:
+    limbs = [_decoded(limb, count) for limb in coded]
+    high = shared << len(limbs) * _LIMB_BITS
+    if len(limbs) <= _LIMBS_OF_NUMPY:
+        low = limbs[-1]
+        if len(limbs) > 1:
+            low = limbs[0].astype(np.uint64) << np.uint64(_LIMB_BITS) | low
+        return [high + n for n in low.tolist()]
+    size = len(limbs) * _LIMB_BITS // 8
+    raw = np.stack(limbs, axis=1).astype(">u4").tobytes()
+    return [
+        high + int.from_bytes(raw[start : start + size], "big")
+        for start in range(0, len(raw), size)
+    ]
+
+
+def _coded(column: np.ndarray[Any, Any]) -> Coded:
+    """Code 32-bit numbers: as one if all are equal, else by themselves or by their differences."""
+    first = int(column[0]) if len(column) else 0
+    high = int(column.max(initial=0))
+    if high == int(column.min(initial=high)):
+        return (high,)
+    # Modulo 2^32, so that a carry into the next limb is a small step here.
+    steps = np.diff(column, prepend=column[:1]).view(np.int32)
+    own = next(k for k in _UNSIGNED if high <= np.iinfo(k).max)
+    low, high = int(steps.min()), int(steps.max())
+    apart = next(k for k in _SIGNED if np.iinfo(k).min <= low and high <= np.iinfo(k).max)
+    if np.dtype(apart).itemsize < np.dtype(own).itemsize:
+        return first, np.dtype(apart).char, steps.astype(apart).tobytes()
+    return np.dtype(own).char, column.astype(own).tobytes()
+
+
+def _decoded(coded: Coded, count: int) -> np.ndarray[Any, Any]:
+    match coded:
+        case (int(value),):
+            return np.full(count, value, np.uint32)
+        case (int(first), kind, steps):
+            above = np.frombuffer(steps, kind).astype(np.int64).cumsum() + first
+            return above.astype(np.uint32)  # modulo 2^32
+        case (kind, data):
+            return np.frombuffer(data, kind).astype(np.uint32)
 
 
 def is_sorted(numbers: Numbers) -> bool:
