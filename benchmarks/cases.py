@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import ordered, pipelines
+from benchmarks import by_time, pipelines
 from benchmarks.answers import Keys, sum_below
 
 Answer = dict[str, int]
@@ -116,17 +116,17 @@ CASES = (
     ),
     Case(
         name="state", what="a stateful DoFn, 1000 integer keys, one block in eight out of order",
-        build=ordered.stateful(1_000, ordered.Last),
+        build=by_time.stateful(1_000, by_time.Last),
         expected=lambda n: _numbers(n, sum_below(n)), share=0.1, reference_share=None,
     ),
     Case(
         name="time_sorted", what="the same with @headrace.time_sorted",
-        build=ordered.stateful(1_000, ordered.LastInOrder),
+        build=by_time.stateful(1_000, by_time.LastInOrder),
         expected=lambda n: _numbers(n, sum_below(n)), share=0.1, reference_share=None,
     ),
     Case(
         name="in_sequence", what="OrderedProcessor, 1024 keys, one block in eight out of order",
-        build=ordered.in_sequence(16),
+        build=by_time.in_sequence(16),
         expected=lambda n: _numbers(n, sum_below(n)), share=0.1, reference_share=None,
     ),
     Case(

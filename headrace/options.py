@@ -85,7 +85,8 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
         parser.add_argument(
             "--max_bundle_elements", type=_whole, default=0,
             help="End a bundle after about this many elements, so that finish_bundle is called "
-            "more often. Default: 0, one bundle per stage and shard.",
+            "more often. Not in ordered stages, where bundles may not show in the output. "
+            "Default: 0, one bundle per stage and shard.",
         )
         parser.add_argument(
             "--group_memory_mb", type=_positive, default=384,
@@ -106,9 +107,9 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
         )
         parser.add_argument(
             "--no_hot_key_merging", action="store_true", default=False,
-            help="Streaming: send every accumulator of a combine that cannot be lifted, also those "
-            "of a key that makes up a large part of the elements. Slower; there to compare with. "
-            "Default: those of hot keys are merged before they travel.",
+            help="Streaming: send one accumulator for each element of a combine that cannot be "
+            "lifted. Slower where keys repeat, most of all with a hot key; there to compare with. "
+            "Default: accumulators of one key are merged before they travel.",
         )
         parser.add_argument(
             "--checkpoint", default="",

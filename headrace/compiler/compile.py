@@ -16,7 +16,7 @@ from typing import Any
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from headrace.compiler.analyse import AnalysedGraph, analyse
-from headrace.compiler.ask_for_order import ask_for_order
+from headrace.compiler.ask_for_time_order import ask_for_time_order
 from headrace.compiler.cut_regions import cut_regions
 from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.facts import facts_of
@@ -116,7 +116,7 @@ def _compile(
 ) -> Plan:
     check_pipeline(pipeline_proto, streaming=streaming)
     graph = analyse(ingest(pipeline_proto))
-    pipeline_proto = ask_for_order(pipeline_proto, graph)
+    pipeline_proto = ask_for_time_order(pipeline_proto, graph)
     at_home = elidable_groupings(graph)
     together = one_channel(graph) if ordered else None
     context, stages = fuse(

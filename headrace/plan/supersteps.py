@@ -21,6 +21,9 @@ from headrace.plan.scripts import Script
 from headrace.plan.slices import Slices
 from headrace.plan.sources import Source
 
+#: Which shard gets what is merged for one.
+MERGE_SHARD = 0
+
 
 class ChannelKind(Enum):
     """How elements travel from the stages that write a channel to those that read it."""

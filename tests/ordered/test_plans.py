@@ -112,6 +112,42 @@ def test_a_bundle_s_end_is_in_order_too() -> None:
     assert rows(1) == rows(3) == [("a", i) for i in range(50)]
 
 
+class Counted(beam.DoFn):  # type: ignore[misc]
+    """Tells at the end of each bundle how many elements it had."""
+
+    def start_bundle(self) -> None:
+        self._count = 0
+
+    def process(self, pair: Any) -> None:
+        self._count += 1
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield beam.transforms.window.GlobalWindows.windowed_value(("bundle", self._count))
+
+
+def test_where_bundles_are_cut_does_not_show_in_an_ordered_run() -> None:
+    """How elements fall into batches, and so into bundles, depends on the shards before."""
+
+    def rows(shards: int, *more: str) -> list[Any]:
+        into = Collected()
+        options = PipelineOptions([f"--shards={shards}", "--max_bundle_elements=7", *more])
+        with beam.Pipeline(runner=LocalRunner(), options=options) as p:
+            _ = (
+                p
+                | beam.Create([("a", i) for i in range(50)]).with_output_types(PAIR)
+                | beam.Reshuffle()
+                | typed(beam.FlatMap(several))
+                | typed(beam.ParDo(Counted()))
+                | into.sink("key string, number long")
+            )
+        return into.epochs[0]
+
+    alone = rows(1, "--ordered")
+    assert alone == rows(2, "--ordered") == rows(3, "--ordered")
+    assert len(alone) == 1
+    assert len(rows(1)) > 1  # the option does what it says where order does not count
+
+
 def test_on_spark_rows_come_in_the_order_of_the_frame(spark: Any) -> None:
     frame = spark.range(0, 5_000, 1, 3).selectExpr("cast(id % 7 as string) AS key", "id AS number")
 

@@ -39,7 +39,7 @@ ALL = [
 CHOSEN = ALL if "HEADRACE_SLOW" in os.environ else [w for w in ALL if w.full_name in QUICK]
 
 
-def rows_in_order(workload: Workload, settings: Any, shards: int) -> list[Row]:
+def rows_of(workload: Workload, settings: Any, shards: int, *more: str) -> list[Row]:
     made = workload.generator(settings)
     elements, micros = made.elements(0, made.events)
     stamped = [
@@ -48,7 +48,7 @@ def rows_in_order(workload: Workload, settings: Any, shards: int) -> list[Row]:
     ]
     into = Collected()
     columns = ", ".join(f"{column.name} {column.kind.value}" for column in workload.columns)
-    options = PipelineOptions([f"--shards={shards}", "--ordered"])
+    options = PipelineOptions([f"--shards={shards}", *more])
     with beam.Pipeline(runner=LocalRunner(), options=options) as p:
         _ = (
             p
@@ -69,7 +69,22 @@ def test_rows_of_several_shards_are_those_of_one_and_right(
     workload: Workload, tmp_path: Path
 ) -> None:
     settings = small(workload)
-    alone = rows_in_order(workload, settings, 1)
+    alone = rows_of(workload, settings, 1, "--ordered")
     assert workload.rule(alone) == workload.rule(oracle_rows(workload, settings, tmp_path))
     for shards in (2, 3, 7) if CHOSEN is ALL else (3,):
-        assert rows_in_order(workload, settings, shards) == alone
+        assert rows_of(workload, settings, shards, "--ordered") == alone
+
+
+def test_without_order_the_rows_of_several_shards_come_otherwise() -> None:
+    """Else the test above would compare what cannot differ."""
+    workload = next(w for w in ALL if w.full_name == "nexmark q1")
+    settings = small(workload)
+    alone, together = rows_of(workload, settings, 1), rows_of(workload, settings, 3)
+    assert alone != together
+    assert sorted(alone) == sorted(together)
+
+
+def test_what_is_left_out_and_what_is_quick_are_workloads() -> None:
+    names = {w.full_name for suite in CATALOG.suites for w in CATALOG.of_suite(suite)}
+    assert names >= QUICK | RANDOM
+    assert not QUICK & RANDOM

@@ -5,15 +5,16 @@ Takes a task and the memory that keeps its parts, gives `Built`. Runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from headrace.plan.ids import StageId
 from headrace.plan.sources import Impulse
-from headrace.plan.supersteps import ChannelKind, SideInput, Stage
+from headrace.plan.supersteps import MERGE_SHARD, ChannelKind, SideInput, Stage
 from headrace.worker.beam_types import CombineFn, Proto
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.lateness import Lateness
@@ -24,7 +25,7 @@ from headrace.worker.task.descriptors import Descriptors
 from headrace.worker.task.element_merger import ElementMerger
 from headrace.worker.task.memory import GroupingSpec, Memory, Need, SideSpec, SideView
 from headrace.worker.task.outlets import Outlets, Push, Send
-from headrace.worker.task.sorting import bind_order
+from headrace.worker.task.sorting import bind_sorter
 from headrace.worker.task.stage import StageRun
 
 
@@ -68,9 +69,10 @@ def build(
     for side in {s.channel: s for stage in stages for s in stage.side_inputs}.values():
         built.sides[side.channel] = _side(task, side, built.descriptors, memory)
     numbers = dict(zip(stages, task.stage_numbers, strict=True))
+    starving = _starving(task, shard) if bounded else set()
     # Readers before writers: a local writer must find the stage it hands over to.
     for stage in reversed(stages):
-        if bounded and _starves(task, shard, stage):
+        if stage in starving:
             continue
         with blaming(stage):
             run = StageRun(
@@ -79,20 +81,36 @@ def build(
             )
             _bind_state(task, run, built.descriptors, memory, bounded=bounded)
             _bind_numbers(task, run, built)
-            bind_order(run, built.descriptors, memory, task.settings.group_memory_bytes)
+            bind_sorter(run, built.descriptors, memory, task.settings.group_memory_bytes)
             built.stages.insert(0, run)
             for port in stage.reads:
                 _bind_reader(task, built, memory, run, port.transform_id, port.channel)
     return built
 
 
-def _starves(task: SuperstepTask, shard: int, stage: Stage) -> bool:
-    """Whether nothing can reach a stage here: all its inputs are impulses of other shards."""
-    return all(
-        isinstance(task.channels[port.channel].source, Impulse)
-        and port.channel % task.shards != shard
-        for port in stage.reads
-    )
+def _starving(task: SuperstepTask, shard: int) -> set[Stage]:
+    """Give the stages that nothing can reach here: all their inputs are on other shards.
+
+    They may not even begin and end a bundle: what they put out there would show in an ordered run.
+    """
+    found: dict[StageId, Stage] = {}
+    for stage in task.superstep.stages:
+        if all(_is_elsewhere(task, port.channel, shard, found) for port in stage.reads):
+            found[stage.stage_id] = stage
+    return set(found.values())
+
+
+def _is_elsewhere(
+    task: SuperstepTask, index: int, shard: int, starving: Collection[StageId]
+) -> bool:
+    channel = task.channels[index]
+    if isinstance(channel.source, Impulse):
+        return index % task.shards != shard
+    if channel.kind is ChannelKind.MERGE:
+        return shard != MERGE_SHARD
+    if channel.kind is ChannelKind.LOCAL:
+        return all(stage_id in starving for stage_id in channel.source_stages)
+    return False
 
 
 def _side(

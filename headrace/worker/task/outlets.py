@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 
 from headrace.plan.order import PortOrder
-from headrace.plan.supersteps import Channel, ChannelKind, Port
+from headrace.plan.supersteps import MERGE_SHARD, Channel, ChannelKind, Port
 from headrace.worker.batched.batches import Meta
 from headrace.worker.beam_types import Value
 from headrace.worker.exchange.column_writer import ColumnWriter
@@ -176,6 +176,8 @@ class Outlets:
             where = by_key(coder, shards)
         elif channel.kind is ChannelKind.SPREAD:
             where = in_turn(self._shard, shards)
+        else:
+            slots = [(MERGE_SHARD,)]
         side = channel.kind is ChannelKind.BROADCAST
         return OrderedWriter(
             index,

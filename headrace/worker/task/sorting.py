@@ -13,7 +13,7 @@ from headrace.worker.task.stage import StageRun
 _PAR_DO = common_urns.primitives.PAR_DO.urn
 
 
-def bind_order(
+def bind_sorter(
     run: StageRun, descriptors: Descriptors, memory: Memory, memory_bytes: int
 ) -> None:
     """Give a stage its sorter, if its ParDo asks for input in the order of event time."""

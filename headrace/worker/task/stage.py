@@ -36,13 +36,13 @@ from headrace.worker.exchange.order_numbers import Numbers, widened
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import Epoch
 from headrace.worker.task.bundles import Bundles, MakeWriter, call_finalisers
+from headrace.worker.task.by_time import run_by_time
 from headrace.worker.task.firing_numbers import (
     group_numbers,
     numbered_by_time,
     released_numbers,
     timer_number,
 )
-from headrace.worker.task.in_order import run_in_order
 from headrace.worker.task.memory import Memory, Opened, Pending, Residuals, Sorter
 from headrace.worker.task.trace import Trace
 from headrace.worker.task.watermarks import at_output
@@ -80,7 +80,9 @@ class StageRun:
         self.bounded = bounded
         self._timers = memory.timers(number)
         self.bundles = Bundles(
-            stage, components, memory.cells, self._timers, make_writer, max_bundle_elements,
+            stage, components, memory.cells, self._timers, make_writer,
+            # Where bundles are cut depends on the shards: in an ordered run nothing may show it.
+            max_bundle_elements if stage.order is None else 0,
             self._split_off,
         )
         self._splittable = [
@@ -264,7 +266,7 @@ class StageRun:
             encode_key = next(iter(self.key_encoders.values()))
             batches = numbered_by_time(self.order, encode_key, batches)
         timers = self._timers if self._timers.families else None
-        run_in_order(batches, partial(self._run, port), timers, watermark, self._fire_first)
+        run_by_time(batches, partial(self._run, port), timers, watermark, self._fire_first)
         self.bundles.end()
         return min(watermark, self.sorter.hold())
 
@@ -272,10 +274,7 @@ class StageRun:
         due = self._timers.pop(watermark, MIN_TIME)
         assert due is not None  # the caller has looked
         self.bundles.begin()
-        if self.trace is not None:
-            self.trace.timer((due.transform_id,), due.family)
-        with caused_by(self._timer_number(due)):
-            self.bundles.ops[due.transform_id].process_timer(due.family, due.timer)
+        self._process_timer(due)
 
     def _fire(self, watermark: int, now: int) -> bool:
         """Fire the timers that are due, also those that others of them set; say whether any was."""
@@ -284,18 +283,20 @@ class StageRun:
             fired = True
             self.bundles.begin()
             while due is not None:
-                if self.trace is not None:
-                    self.trace.timer((due.transform_id,), due.family)
-                with caused_by(self._timer_number(due)):
-                    self.bundles.ops[due.transform_id].process_timer(due.family, due.timer)
+                self._process_timer(due)
                 due = self._timers.pop(watermark, now)
             self.bundles.end()
         return fired
 
-    def _timer_number(self, due: DueTimer) -> int | None:
+    def _process_timer(self, due: DueTimer) -> None:
+        if self.trace is not None:
+            self.trace.timer((due.transform_id,), due.family)
+        process = self.bundles.ops[due.transform_id].process_timer
         if self.order is None:
-            return None
-        return timer_number(self.order, self.key_encoders[due.transform_id], due)
+            process(due.family, due.timer)
+            return
+        with caused_by(timer_number(self.order, self.key_encoders[due.transform_id], due)):
+            process(due.family, due.timer)
 
     # -- splittable DoFns
 

@@ -17,7 +17,7 @@ from headrace.errors import UnsupportedTransformError
 from headrace.plan.operators import Role
 
 
-def ask_for_order(pipeline_proto: Any, graph: AnalysedGraph) -> Any:
+def ask_for_time_order(pipeline_proto: Any, graph: AnalysedGraph) -> Any:
     """Give the pipeline with the requirement of every ParDo that has it.
 
     Raises:

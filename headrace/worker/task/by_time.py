@@ -14,7 +14,7 @@ from headrace.worker.beam_types import Value
 from headrace.worker.task.memory import Timers
 
 
-def run_in_order(
+def run_by_time(
     batches: Iterable[tuple[list[Value], Meta]],
     run: Callable[[list[Value], Meta], None],
     timers: Timers | None,

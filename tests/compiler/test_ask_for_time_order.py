@@ -12,7 +12,7 @@ from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
 
 import headrace
 from headrace.compiler.analyse import analyse
-from headrace.compiler.ask_for_order import ask_for_order
+from headrace.compiler.ask_for_time_order import ask_for_time_order
 from headrace.compiler.compile import compile_pipeline
 from headrace.compiler.ingest import ingest
 from headrace.errors import UnsupportedTransformError
@@ -47,7 +47,7 @@ def proto(dofn: beam.DoFn, *, grouped: bool = False) -> beam_pb.Pipeline:
 
 
 def asked(given: beam_pb.Pipeline) -> beam_pb.Pipeline:
-    return ask_for_order(given, analyse(ingest(given)))
+    return ask_for_time_order(given, analyse(ingest(given)))
 
 
 def payload_of(pipeline: beam_pb.Pipeline) -> beam_pb.ParDoPayload:
