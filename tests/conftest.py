@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.s3 import s3  # noqa: F401 (fixtures, for every test that asks for them)
 from tests.spark_session import forget_connection, spark  # noqa: F401
@@ -20,6 +21,10 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 # workers know it too, and always: a client without a name would go and look for one elsewhere.
 os.environ.update(AWS_ACCESS_KEY_ID="tests", AWS_SECRET_ACCESS_KEY="tests")
 os.environ.pop("AWS_SESSION_TOKEN", None)
+
+# A busy machine takes its time: how long an example runs says nothing about what is right.
+settings.register_profile("headrace", deadline=None)
+settings.load_profile("headrace")
 
 # Marker -> whether the test still runs. A test that runs must fail: when it passes, the gap is
 # closed and the marker has to go (xfail_strict).

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from apache_beam import pvalue
@@ -53,7 +53,10 @@ class Edge:
         frozen_type: bool = False,
         lists: bool = False,
         step_name: str = "",
+        others: Mapping[str, Edge] | None = None,
     ) -> None:
+        #: The same operation's other outputs, by tag.
+        self._others: Mapping[str, Edge] = {} if others is None else others
         self.frozen_type = frozen_type
         self._lists = lists
         self._receive = receiver.receive
@@ -86,6 +89,9 @@ class Edge:
 
     def single(self, value: Value, meta: Meta) -> None:
         """Hand one result of user code on at once, through Beam's own operations."""
+        if isinstance(value, pvalue.TaggedOutput) and value.tag in self._others:
+            self._others[value.tag].single(value.value, meta)
+            return
         if isinstance(value, SPECIAL):
             values, meta = self._unwrap([value], meta)
         else:
@@ -104,11 +110,25 @@ class Edge:
                 )
                 self([v.value for v in values], meta)
                 return
+        if self._others and pvalue.TaggedOutput in kinds:
+            values, meta = self._hand_over(values, meta)
+            kinds = set(map(type, values))
         for kind in kinds:
             if issubclass(kind, SPECIAL):
                 values, meta = self._unwrap(values, meta)
                 break
         self(values, meta)
+
+    def _hand_over(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta]:
+        """Give to the other outputs what is theirs; returns the rest."""
+        places: dict[str, list[int]] = {}
+        rest: list[int] = []
+        for i, value in enumerate(values):
+            tagged = isinstance(value, pvalue.TaggedOutput) and value.tag in self._others
+            (places.setdefault(value.tag, []) if tagged else rest).append(i)
+        for tag, chosen in places.items():
+            self._others[tag].results([values[i].value for i in chosen], pick(meta, chosen))
+        return [values[i] for i in rest], pick(meta, rest)
 
     def _unwrap(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta]:
         out: list[Value] = []

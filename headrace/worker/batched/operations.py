@@ -19,8 +19,16 @@ from apache_beam.runners.worker import bundle_processor, operations, statesample
 from apache_beam.transforms import core
 
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
-from headrace.worker.batched.steps import step_of, wants_whole
+from headrace.worker.batched.stateful import (
+    StateContext,
+    StatefulCall,
+    state_contexts,
+    stateful_call,
+)
+from headrace.worker.batched.steps import step_of, step_with, wants_whole
 from headrace.worker.beam_types import Coder, Proto, Value
+
+MAIN_TAG = "None"  # Beam's name of the output that has none
 
 
 class StageRead(bundle_processor.DataInputOperation):  # type: ignore[misc]
@@ -46,8 +54,8 @@ class SimpleDo(operations.DoOperation):  # type: ignore[misc]
     """A ParDo that a batched chain may run: Beam's operation plus the function inside its DoFn."""
 
     step: Any = None
+    call: StatefulCall | None = None  # if it has state: must be told of each batch
     window_fn: Any = None
-    tag = "None"
 
 
 def _read(factory: Any, transform_id: str, proto: Proto, payload: bytes, consumers: Any) -> Any:
@@ -153,13 +161,6 @@ _beam_par_do, _par_do_payload = _FACTORY._known_urns[_PAR_DO]  # noqa: SLF001 (n
 
 def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consumers: Any) -> Any:
     """Build Beam's ParDo; a simple one keeps hold of its DoFn for the batched chains."""
-    wants_more = (
-        payload.side_inputs
-        or payload.state_specs
-        or payload.timer_family_specs
-        or payload.restriction_coder_id
-        or payload.requests_finalization
-    )
     spec = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context)
     info = pickler.loads(spec.serialized_dofn_data())
     if not info[4]:  # as Beam does, but without pickling the DoFn once more to say so
@@ -170,20 +171,30 @@ def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consu
     shared.CopyFrom(payload)
     shared.do_fn.urn = python_urns.PICKLED_DOFN_INFO
     shared.do_fn.payload = pickler.dumps(Shared(info))
-    op = _beam_par_do(factory, transform_id, proto, shared, consumers)
+    with state_contexts():
+        op = _beam_par_do(factory, transform_id, proto, shared, consumers)
+    context = StateContext.made
     if wants_whole(info[0]):
         Shared.whole.add(transform_id)
-    step = None if wants_more or len(proto.outputs) != 1 else step_of(*info[:3])
+    if payload.side_inputs or payload.restriction_coder_id or payload.requests_finalization:
+        return op
+    if len(proto.outputs) > 1 and MAIN_TAG not in proto.outputs:
+        return op
+    fn, args, kwargs = info[:3]
+    call, step = None, None
+    if context is None:
+        step = step_of(fn, args, kwargs)
+    elif (call := stateful_call(fn, args, kwargs, context)) is not None:
+        step = step_with(call, fn)
     if step is None:
         return op
     simple = SimpleDo(
-        op.name_context, op.spec, factory.counter_factory, factory.state_sampler, [], None
+        op.name_context, op.spec, factory.counter_factory, factory.state_sampler, [], context
     )
     # The sampler knows the first operation's states under this name: counters go to its container.
     simple.metrics_container = op.metrics_container
-    simple.step = step
+    simple.step, simple.call = step, call
     simple.window_fn = getattr(info[4], "windowfn", info[4])
-    simple.tag = op.spec.output_tags[0]
     return factory.augment_oldstyle_op(
         simple, proto.unique_name, consumers, op.spec.output_tags
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from apache_beam import coders
+from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import TimestampedValue
 
 from headrace.worker.beam_types import Coder, Value
@@ -83,13 +84,13 @@ plain_fields = FROZEN.issuperset
 
 
 def is_frozen(value: Value) -> bool:
-    """Whether a value cannot change: a scalar, or a tuple or timestamped value of such."""
+    """Whether a value cannot change: a scalar, or a tuple, tagged or timestamped value of such."""
     kind = type(value)
     if kind in FROZEN:
         return True
     if isinstance(value, tuple):
         return plain_fields(map(type, value)) or all(map(is_frozen, value))
-    return kind is TimestampedValue and is_frozen(value.value)
+    return (kind is TimestampedValue or kind is TaggedOutput) and is_frozen(value.value)
 
 
 def all_frozen(values: Any) -> bool:

@@ -17,7 +17,7 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils import proto_utils
 
-from headrace.worker.batched.batches import batch_of, numbered
+from headrace.worker.batched.batches import Meta, batch_of, numbered
 from headrace.worker.batched.cause import Cause
 from headrace.worker.batched.chains import (
     Edge,
@@ -26,8 +26,15 @@ from headrace.worker.batched.chains import (
     step_node,
 )
 from headrace.worker.batched.combining import PreCombine, combine_node, owns_resources
-from headrace.worker.batched.operations import ShardWrite, Shared, SimpleDo, StageRead
+from headrace.worker.batched.operations import (
+    MAIN_TAG,
+    ShardWrite,
+    Shared,
+    SimpleDo,
+    StageRead,
+)
 from headrace.worker.batched.plain_values import frozen_type, is_frozen
+from headrace.worker.batched.stateful import StatefulCall
 from headrace.worker.batched.steps import Shape
 from headrace.worker.batched.window_assignment import windows_node
 from headrace.worker.beam_types import Element, Operation, Proto, Value
@@ -95,7 +102,7 @@ class Route:
             if isinstance(op, StageRead)
         }
         for transform_id, op in ops.items():
-            if isinstance(op, SimpleDo) and transform_id not in self._nodes:
+            if isinstance(op, SimpleDo) and op.call is None and transform_id not in self._nodes:
                 # Fed one by one by an operation outside the batched chains: gather batches for it.
                 # A block is a batch already, and who made it must not run ahead.
                 most = 1 if op.step.shape is Shape.BLOCK else REBATCH_VALUES
@@ -115,8 +122,11 @@ class Route:
     def _edge(self, transform_id: str, **more: Any) -> Edge:
         proto = self._descriptor.transforms[transform_id]
         (pcoll,) = proto.outputs.values()
+        return self._edge_of(transform_id, 0, pcoll, **more)
+
+    def _edge_of(self, transform_id: str, index: int, pcoll: str, **more: Any) -> Edge:
         consumers = self._consumers[pcoll]
-        receiver = self._ops[transform_id].receivers[0]
+        receiver = self._ops[transform_id].receivers[index]
         more["lists"] = self._lists
         for consumer in consumers:
             if self._ops[consumer].get_batching_preference().supports_batches:
@@ -140,17 +150,14 @@ class Route:
         name = op.name_context.logging_name()
         if isinstance(op, ShardWrite):
             return op.writer.write  # type: ignore[no-any-return]
-        if len(proto.outputs) != 1:
-            return self._by_element(op)
         if isinstance(op, SimpleDo):
             if op.step.shape is Shape.BLOCK and type(op.window_fn) is not GlobalWindows:
                 return self._by_element(op)  # its times alone do not say where the outputs belong
-            (coder,) = op.spec.output_coders
-            edge = self._edge(
-                transform_id, window_fn=op.window_fn, tag=op.tag,
-                frozen_type=frozen_type(coder.wrapped_value_coder), step_name=name,
+            return stateful_node(
+                op.call, step_node(op.step, op, name, self._outputs(transform_id, op, name))
             )
-            return step_node(op.step, op, name, edge)
+        if len(proto.outputs) != 1:
+            return self._by_element(op)
         if proto.spec.urn == _ASSIGN_WINDOWS:
             strategy = proto_utils.parse_Bytes(
                 proto.spec.payload, beam_runner_api_pb2.WindowingStrategy
@@ -174,6 +181,40 @@ class Route:
         if proto.spec.urn == bundle_processor.IDENTITY_DOFN_URN:
             return self._edge(transform_id)
         return self._by_element(op)
+
+
+    def _outputs(self, transform_id: str, op: Any, name: str) -> Edge:
+        """Give where the results of a ParDo go: the main output, which knows the others."""
+        proto = self._descriptor.transforms[transform_id]
+        tags = op.spec.output_tags
+        others: dict[str, Edge] = {}
+        edges = {
+            tag: self._edge_of(
+                transform_id, index, proto.outputs[tag], window_fn=op.window_fn, tag=tag,
+                frozen_type=frozen_type(op.spec.output_coders[index].wrapped_value_coder),
+                step_name=name, others=others,
+            )
+            for index, tag in enumerate(tags)
+        }
+        main = edges.pop(tags[0] if len(tags) == 1 else MAIN_TAG)
+        # What is put out for one output must not be held on the strength of another's type.
+        main.frozen_type = main.frozen_type and all(e.frozen_type for e in edges.values())
+        others.update(edges)
+        return main
+
+
+def stateful_node(call: StatefulCall | None, node: Node) -> Node:
+    """Tell a stateful DoFn of each batch before it runs."""
+    if call is None:
+        return node
+    begin = call.begin
+
+    def run(values: list[Value], meta: Meta) -> None:
+        values, meta = begin(values, meta)
+        if values:
+            node(values, meta)
+
+    return run
 
 
 def _side_tags(proto: Proto) -> frozenset[str]:

@@ -71,11 +71,15 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
     block = getattr(fn, BLOCK_METHOD, None)
     if block is not None and not args and not kwargs:
         return Step(function=block, shape=Shape.BLOCK)
-    process = fn.process
-    shape = Shape.STREAM if inspect.isgeneratorfunction(process) else Shape.MANY
     if isinstance(fn, core.CallableWrapperDoFn):
-        shape = Shape.FLAT
-    return Step(function=_bound(process, args, kwargs), shape=shape)
+        return Step(function=_bound(fn.process, args, kwargs), shape=Shape.FLAT)
+    return step_with(_bound(fn.process, args, kwargs), fn)
+
+
+def step_with(function: Callable[[Any], Any], fn: Any) -> Step:
+    """Give the step of a function that calls a DoFn's `process`."""
+    streams = inspect.isgeneratorfunction(fn.process)
+    return Step(function=function, shape=Shape.STREAM if streams else Shape.MANY)
 
 
 def wants_whole(fn: Any) -> bool:

@@ -43,8 +43,8 @@ def nothing() -> Raw:
 
 def extend(raw: Raw, more: Sequence[list[Any]]) -> None:
     """Add to columns."""
-    column: list[Any]
-    for column, added in zip(raw, more, strict=True):
+    columns: tuple[list[Any], ...] = raw
+    for column, added in zip(columns, more, strict=True):
         column.extend(added)
 
 

@@ -1,0 +1,274 @@
+"""Calls a stateful DoFn's `process` without Beam's invoker, so that it may run on whole batches.
+
+Takes a DoFn as Beam unpickled it and the context that keeps its state handles, gives a function of
+the element alone: `StatefulCall`. Beam's invoker compares every argument of `process` with all it
+knows, for each element anew; here that is done once. Handles are Beam's own, one for each key,
+window and cell, so timers and `finish_bundle` see the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import repeat
+from typing import Any
+
+from apache_beam.internal.util import ArgumentPlaceholder
+from apache_beam.runners import common
+from apache_beam.runners.worker import bundle_processor
+from apache_beam.transforms import core, userstate
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
+
+from headrace.worker.batched.batches import Columns, Meta, columns, pick
+from headrace.worker.batched.plain_values import FAITHFUL, is_frozen
+from headrace.worker.beam_types import Key, Value
+
+_GLOBAL = GlobalWindow()
+_UNKNOWN = object()
+_all_faithful = FAITHFUL.issuperset
+
+
+class ValueHandle(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
+    """One value of one key and window; Beam's own makes three objects for each read of it."""
+
+    def __init__(self, bag: Any) -> None:
+        self._bag = bag  # Beam's handle of the cell behind it
+        self._value: Any = _UNKNOWN  # as it was written in this bundle, or read and cannot change
+        self._written = False
+        self._present = False  # if it was written: whether there is a value
+
+    def read(self) -> Any:
+        """Give the value; None if there is none."""
+        value = self._value
+        if value is not _UNKNOWN:
+            return value
+        value = next(iter(self._bag.read()), None)
+        if is_frozen(value):  # else each read gives an object of its own, as Beam's does
+            self._value = value
+        return value
+
+    def write(self, value: Any) -> None:
+        """Set the value."""
+        self._value = value
+        self._written = self._present = True
+
+    def clear(self) -> None:
+        """Take the value away."""
+        self._value = None
+        self._written, self._present = True, False
+
+    def commit(self) -> None:
+        """Hand on what was written in this bundle."""
+        if self._written:
+            self._bag.clear()
+            if self._present:
+                self._bag.add(self._value)
+            self._bag.commit()
+
+
+class _Encoded(bytes):
+    """An encoded key, which no key that is bytes itself is equal to."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Encoded and bytes.__eq__(self, other)
+
+    __hash__ = bytes.__hash__
+
+
+def is_faithful(key: Key) -> bool:
+    """Whether a key is equal to Python to those keys alone that have the same encoding."""
+    kind = type(key)
+    return kind in FAITHFUL or (kind is tuple and _all_faithful(map(type, key)))
+
+
+class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc]
+    """Beam's keeper of state handles, which gives all handles of a key and window at once."""
+
+    made: StateContext | None = None  # the last one; Beam's operations do not show theirs
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.specs: tuple[Any, ...] = ()  # of the cells that `process` asks for
+        self.of_keys: dict[Key, tuple[Any, ...]] = {}  # handles in the global window
+        self.of_windows: dict[tuple[Key, Any], tuple[Any, ...]] = {}  # handles in any
+        self._encode = self._key_coder.encode_nested
+        StateContext.made = self
+
+    def _create_state(self, spec: Any, key: Key, window: Any) -> Any:
+        handle = super()._create_state(spec, key, window)
+        if isinstance(spec, userstate.ReadModifyWriteStateSpec):
+            return ValueHandle(handle._underlying_bag_state)  # noqa: SLF001 (no public reader)
+        return handle
+
+    def get_state(self, spec: Any, key: Key, window: Any) -> Any:
+        """Give the handle of a cell; keys are the same if their encodings are."""
+        place = (spec, key if is_faithful(key) else _Encoded(self._encode(key)), window)
+        found = self._all_states.get(place)
+        if found is None:
+            found = self._all_states[place] = self._create_state(spec, key, window)
+        return found
+
+    def in_global(self, key: Key) -> tuple[Any, ...]:
+        """Give the handles of a key in the global window, for the first time in a bundle."""
+        found = self.of_keys[key] = self.in_window(key, _GLOBAL)
+        return found
+
+    def in_window(self, key: Key, window: Any) -> tuple[Any, ...]:
+        """Give the handles of a key and window, for the first time in a bundle."""
+        found = self.of_any(key, window)
+        self.of_windows[key, window] = found
+        return found
+
+    def of_any(self, key: Key, window: Any) -> tuple[Any, ...]:
+        """Give the handles of a key of any kind, and a window."""
+        return tuple([self.get_state(spec, key, window) for spec in self.specs])
+
+    def reset(self) -> None:
+        """Forget all handles."""
+        super().reset()
+        self.of_keys.clear()
+        self.of_windows.clear()
+
+
+@contextmanager
+def state_contexts() -> Iterator[None]:
+    """What Beam builds in this block keeps its handles in ours; it offers no other way."""
+    StateContext.made = None
+    before = bundle_processor.FnApiUserStateContext
+    bundle_processor.FnApiUserStateContext = StateContext
+    try:
+        yield
+    finally:
+        bundle_processor.FnApiUserStateContext = before
+
+
+class StatefulCall:
+    """`process` of a stateful DoFn, as a function of the element; `begin` says of which batch."""
+
+    def __init__(self, process: Any, fill: list[tuple[int, Any]], context: StateContext) -> None:
+        self._process = process
+        self._context = context
+        self._states = [i for i, p in fill if isinstance(p, core.DoFn.StateParam)]
+        context.specs = tuple(
+            p.state_spec for _, p in fill if isinstance(p, core.DoFn.StateParam)
+        )
+        self._others = [(i, _filler(p, context)) for i, p in fill if i not in self._states]
+        # Handles stand right behind the element: nothing else need be put together.
+        self._plain = not self._others and self._states == list(range(len(self._states)))
+        self._size = len(fill)
+        self._where: Iterator[tuple[Any, int, Any]] = iter(())
+        self._one_window = False
+
+    def begin(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta]:
+        """Take the batch that is called for next, element by element; gives it by single windows.
+
+        As Beam does: who sees state sees one window at a time.
+        """
+        if type(meta) is not Columns:
+            if len(meta.windows) == 1:
+                (window,) = meta.windows
+                self._one_window = self._plain and window == _GLOBAL
+                if not self._one_window:
+                    self._where = repeat((window, meta.timestamp_micros, meta.pane_info))
+                return values, meta
+            meta = columns(values, meta)
+        if any(len(windows) != 1 for windows in meta.windows):
+            spread = [i for i, windows in enumerate(meta.windows) for _ in windows]
+            single = [(window,) for windows in meta.windows for window in windows]
+            panes = [
+                meta.panes[i] if len(meta.windows[i]) == 1 else PANE_INFO_UNKNOWN for i in spread
+            ]
+            values, meta = [values[i] for i in spread], pick(meta, spread)
+            meta = meta._replace(windows=single, panes=panes)
+        self._one_window = self._plain and all(
+            window == _GLOBAL for window in {windows[0] for windows in meta.windows}
+        )
+        if not self._one_window:
+            self._where = iter(
+                [(w[0], t, p) for w, t, p in zip(meta.windows, meta.times, meta.panes, strict=True)]
+            )
+        return values, meta
+
+    def __call__(self, value: Value) -> Any:
+        """Process one element of the batch, in turn."""
+        try:
+            key, _ = value
+        except (TypeError, ValueError):
+            msg = (
+                "Input value to a stateful DoFn or KeyParam must be a KV tuple; "
+                f"instead, got '{value}'."
+            )
+            raise ValueError(msg) from None
+        context = self._context
+        if self._one_window:
+            if is_faithful(key):
+                handles = context.of_keys.get(key) or context.in_global(key)
+            else:
+                handles = context.of_any(key, _GLOBAL)
+            return self._process(value, *handles)
+        window, micros, pane = next(self._where)
+        if is_faithful(key):
+            handles = context.of_windows.get((key, window)) or context.in_window(key, window)
+        else:
+            handles = context.of_any(key, window)
+        if self._plain:
+            return self._process(value, *handles)
+        arguments = [None] * self._size
+        for i, handle in zip(self._states, handles, strict=True):
+            arguments[i] = handle
+        for i, fill in self._others:
+            arguments[i] = fill(key, window, micros, pane)
+        return self._process(value, *arguments)
+
+
+def stateful_call(fn: Any, args: Any, kwargs: Any, context: StateContext) -> StatefulCall | None:
+    """Give the function inside a stateful DoFn; None if only Beam's invoker can call it."""
+    if fn._process_batch_defined or not fn._process_defined or args or kwargs:  # noqa: SLF001
+        return None
+    if getattr(fn, "_process_yields_batches", False):
+        return None
+    try:
+        method = common.DoFnSignature(fn).process_method
+    except (TypeError, ValueError):
+        return None
+    names, defaults = list(method.args), list(method.defaults)
+    # One argument without a default, which is the element; all others are filled in.
+    if len(names) - len(defaults) != 1 or not defaults:
+        return None
+    if not all(_is_known(default) for default in defaults):
+        return None
+    return StatefulCall(fn.process, list(enumerate(defaults)), context)
+
+
+#: What `process` may ask for of key, window, time and pane.
+_FILLERS: dict[str, Callable[[Key, Any, int, Any], Any]] = {
+    core.DoFn.KeyParam.param_id: lambda key, _window, _micros, _pane: key,
+    core.DoFn.WindowParam.param_id: lambda _key, window, _micros, _pane: window,
+    core.DoFn.TimestampParam.param_id: lambda _key, _window, micros, _pane: Timestamp(
+        micros=micros
+    ),
+    core.DoFn.PaneInfoParam.param_id: lambda _key, _window, _micros, pane: pane,
+}
+
+
+def _is_known(default: Any) -> bool:
+    if isinstance(default, ArgumentPlaceholder):
+        return False
+    if isinstance(default, (core.DoFn.StateParam, core.DoFn.TimerParam)):
+        return True
+    return isinstance(default, core._DoFnParam) and default.param_id in _FILLERS  # noqa: SLF001
+
+
+def _filler(parameter: Any, context: StateContext) -> Callable[[Key, Any, int, Any], Any]:
+    if not isinstance(parameter, core.DoFn.TimerParam):
+        return _FILLERS[parameter.param_id]
+    spec = parameter.timer_spec
+
+    def timer(key: Key, window: Any, micros: int, pane: Any) -> Any:
+        return context.get_timer(spec, key, window, Timestamp(micros=micros), pane)
+
+    return timer
