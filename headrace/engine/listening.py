@@ -124,8 +124,11 @@ class Ear:
         if printed and not self._ended:
             # Whoever reads our stdout may have gone.
             with contextlib.suppress(OSError, ValueError):
-                sys.stdout.write("".join(printed))
-                sys.stdout.flush()
+                out = sys.stdout
+                # A task in this very process has put its own there: it would tell us once more.
+                out = getattr(out, "stands_for", out)
+                out.write("".join(printed))
+                out.flush()
         printed.clear()
 
     def _handle(self, message: dict[str, Any]) -> None:

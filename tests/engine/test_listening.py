@@ -36,6 +36,17 @@ def test_what_is_printed_arrives_on_stdout_and_lines_stay_whole(
     assert list(found.rows()) == []
 
 
+def test_a_task_in_this_very_process_hears_nothing_twice(
+    ear: Ear, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with TaskLogs(logging.INFO, ear.path):
+        for number in range(50):
+            print(number)
+            ear.settle()  # it is handled while the task still stands in for stdout
+    ear.settle()
+    assert capsys.readouterr().out == "".join(f"{number}\n" for number in range(50))
+
+
 def test_ten_thousand_lines_of_two_workers_are_all_there(
     ear: Ear, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,7 +81,7 @@ class Printed:
 
     def __init__(self, channel: Teller, before: Any) -> None:
         self._teller = channel
-        self._before = before
+        self.stands_for = before
         self._rest = ""
 
     def writable(self) -> bool:
@@ -116,11 +116,11 @@ class Printed:
 
     def _send(self, text: str) -> None:
         if not self._teller.tell({"print": text}):
-            self._before.write(text)
+            self.stands_for.write(text)
 
     def fileno(self) -> int:
         """Give the file of the stream that this one stands for."""
-        return int(self._before.fileno())
+        return int(self.stands_for.fileno())
 
 
 class Counted:
