@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from headrace import io
     from headrace.eager_runner import eager
     from headrace.runner import HeadraceOptions, SparkRunner, session, start_session
+    from headrace.transforms.thread_safe import thread_safe
 
 __version__ = "0.1.0"
 __all__ = [
     "HeadraceOptions", "SparkRunner", "__version__", "eager", "io", "session", "start_session",
-    "time_sorted", "traits",
+    "thread_safe", "time_sorted", "traits",
 ]  # fmt: skip
 
 
@@ -32,6 +33,10 @@ def __getattr__(name: str) -> Any:
         from headrace.eager_runner import eager
 
         return eager
+    if name == "thread_safe":
+        from headrace.transforms.thread_safe import thread_safe
+
+        return thread_safe
     if name == "io":
         return importlib.import_module("headrace.io")
     msg = f"module 'headrace' has no attribute {name!r}"

@@ -23,7 +23,7 @@ from headrace.io import ReadFromSpark, WriteToSpark
 
 #: Where work dominates.
 HEAVIEST = 16_384
-ELEMENTS = 20_000
+ELEMENTS = 12_000
 #: How the model restores order behind each case.
 STRATEGIES = {
     "no state, exactly one": Strategy.ROUND_ROBIN,

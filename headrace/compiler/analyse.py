@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
@@ -22,6 +22,7 @@ from headrace.compiler.dofn_code import dofn_traits
 from headrace.compiler.graph import Graph, Node
 from headrace.plan.ids import OperatorId
 from headrace.plan.operators import Operator, Role
+from headrace.plan.parts import parts_of
 from headrace.plan.sorting import is_time_sorted
 from headrace.plan.traits import Determinism, KeyForwarding, Selectivity, State, Traits
 
@@ -48,7 +49,7 @@ def analyse(graph: Graph) -> AnalysedGraph:
 
 
 def _operator(node: Node, graph: Graph) -> Operator:
-    role, traits, time_sorted = _describe(node)
+    role, traits, marks = _describe(node)
     key: tuple[str, ...] = ()
     if traits.state is State.KEYED:
         # The coder is part of the key: the same value in another encoding is routed elsewhere.
@@ -62,41 +63,50 @@ def _operator(node: Node, graph: Graph) -> Operator:
         outputs=node.outputs,
         key=key,
         traits=traits,
-        time_sorted=time_sorted,
+        time_sorted=marks.time_sorted,
+        in_parts=marks.in_parts,
     )
 
 
-def _describe(node: Node) -> tuple[Role, Traits, bool]:
+class Marks(NamedTuple):
+    """What the author of a DoFn has asked for by a mark on its class."""
+
+    time_sorted: bool = False
+    in_parts: bool = False
+
+
+def _describe(node: Node) -> tuple[Role, Traits, Marks]:
     if node.urn in urns.PAR_DO_LIKE:
         return _par_do(node)
     if node.urn == urns.COMBINE_PER_KEY:
-        return Role.GROUPING, _combine(node), False
-    return *_MODELS.get(node.urn, (Role.ELEMENTWISE, Traits())), False
+        return Role.GROUPING, _combine(node), Marks()
+    return *_MODELS.get(node.urn, (Role.ELEMENTWISE, Traits())), Marks()
 
 
-def _par_do(node: Node) -> tuple[Role, Traits, bool]:
+def _par_do(node: Node) -> tuple[Role, Traits, Marks]:
     payload = urns.par_do_payload(node.transform)
-    traits, marked = _unpickled(payload)
-    time_sorted = marked or payload.requires_time_sorted_input
+    traits, marks = _unpickled(payload)
+    if payload.requires_time_sorted_input:
+        marks = marks._replace(time_sorted=True)
     if payload.restriction_coder_id or node.urn in urns.SDF_COMPONENTS:
         return Role.SPLITTABLE, replace(
             traits,
             selectivity=Selectivity.MANY,
             selectivity_reason="a splittable DoFn works through a restriction",
-        ), time_sorted
+        ), marks
     if not (payload.state_specs or payload.timer_family_specs):
-        return Role.ELEMENTWISE, traits, time_sorted
+        return Role.ELEMENTWISE, traits, marks
     cells = ", ".join(sorted([*payload.state_specs, *payload.timer_family_specs]))
     if traits.state is State.UNKNOWN:
-        return Role.STATEFUL, traits, time_sorted
-    order = "; its input is sorted by time" if time_sorted else ""
+        return Role.STATEFUL, traits, marks
+    order = "; its input is sorted by time" if marks.time_sorted else ""
     return Role.STATEFUL, replace(
         traits, state=State.KEYED, state_reason=f"keeps state or timers per key: {cells}{order}"
-    ), time_sorted
+    ), marks
 
 
-def _unpickled(payload: beam_pb.ParDoPayload) -> tuple[Traits, bool]:
-    """Give what is known of a DoFn, and whether its class asks for the order of event time."""
+def _unpickled(payload: beam_pb.ParDoPayload) -> tuple[Traits, Marks]:
+    """Give what is known of a DoFn, and the marks on its class."""
     try:
         dofn, args, kwargs = dofn_of(payload)
     except Exception as e:  # noqa: BLE001 (whatever a user's class does when it is unpickled)
@@ -106,8 +116,9 @@ def _unpickled(payload: beam_pb.ParDoPayload) -> tuple[Traits, bool]:
             selectivity_reason=reason,
             forwarding_reason=reason,
             determinism_reason=reason,
-        ), False
-    return dofn_traits(dofn, args, kwargs), is_time_sorted(dofn)
+        ), Marks()
+    marks = Marks(time_sorted=is_time_sorted(dofn), in_parts=parts_of(dofn) is not None)
+    return dofn_traits(dofn, args, kwargs), marks
 
 
 def dofn_of(payload: beam_pb.ParDoPayload) -> tuple[Any, Any, Any]:

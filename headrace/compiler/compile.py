@@ -1,7 +1,7 @@
 """The compiler's front door: Beam proto in, sealed plan out. Never starts Spark.
 
-check -> ingest -> analyse -> ask for order -> cut regions, elide -> fuse -> schedule -> slice
-windows -> number elements (of an ordered run) -> seal.
+check -> ingest -> analyse -> cut parts -> ask for time order -> cut regions, elide -> fuse ->
+schedule -> slice windows -> number elements (of an ordered run) -> seal.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from headrace.compiler.analyse import AnalysedGraph, analyse
 from headrace.compiler.ask_for_time_order import ask_for_time_order
+from headrace.compiler.cut_parts import cut_parts
 from headrace.compiler.cut_regions import cut_regions
 from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.facts import facts_of
@@ -116,6 +117,9 @@ def _compile(
 ) -> Plan:
     check_pipeline(pipeline_proto, streaming=streaming)
     graph = analyse(ingest(pipeline_proto))
+    if in_parts := [o.operator_id for o in graph.operators if o.in_parts]:
+        pipeline_proto = cut_parts(pipeline_proto, in_parts)
+        graph = analyse(ingest(pipeline_proto))
     pipeline_proto = ask_for_time_order(pipeline_proto, graph)
     at_home = elidable_groupings(graph)
     together = one_channel(graph) if ordered else None

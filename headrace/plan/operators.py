@@ -41,6 +41,7 @@ class Operator:
     key: tuple[str, ...] = ()  # what its state is partitioned by; empty unless state is KEYED
     traits: Traits = Traits()
     time_sorted: bool = False  # elements of a key come to it in the order of event time
+    in_parts: bool = False  # its DoFn names thread-safe parts, which are not cut off yet
 
     def __post_init__(self) -> None:
         if (self.traits.state is State.KEYED) != bool(self.key):
