@@ -39,6 +39,7 @@ def cut_parts(pipeline: Any, names: Collection[str]) -> Any:
 
 def _cut(components: Any, transform_id: str) -> None:
     transform = components.transforms[transform_id]
+    name = transform.unique_name
     payload = par_do_payload(transform)
     spec = DoFnInfo.from_runner_api(payload.do_fn, None)
     fn, *rest = pickler.loads(spec.serialized_dofn_data())
@@ -54,13 +55,13 @@ def _cut(components: Any, transform_id: str) -> None:
     transform.spec.payload = payload.SerializeToString()
     if parts.before:
         keyed = bool(payload.state_specs or payload.timer_family_specs)
-        between = _collection(components, source, f"{transform_id}-before", keyed=keyed)
+        between = _collection(components, source, f"{name}/before", keyed=keyed)
         part = KeyedPart(critical, parts.before) if keyed else Part(critical, parts.before)
         _insert(components, transform_id, "before", part, source, between)
         transform.inputs[main_tag] = between
     if parts.after and (tag := _main(transform)) is not None:
         target = transform.outputs[tag]
-        between = _collection(components, target, f"{transform_id}-after", keyed=False)
+        between = _collection(components, target, f"{name}/after", keyed=False)
         _insert(components, transform_id, "after", Part(critical, parts.after), between, target)
         transform.outputs[tag] = between
 
