@@ -176,17 +176,11 @@ class StatefulCall:
                     self._where = repeat((window, meta.timestamp_micros, meta.pane_info))
                 return values, meta
             meta = columns(values, meta)
-        if any(len(windows) != 1 for windows in meta.windows):
-            spread = [i for i, windows in enumerate(meta.windows) for _ in windows]
-            single = [(window,) for windows in meta.windows for window in windows]
-            panes = [
-                meta.panes[i] if len(meta.windows[i]) == 1 else PANE_INFO_UNKNOWN for i in spread
-            ]
-            values, meta = [values[i] for i in spread], pick(meta, spread)
-            meta = meta._replace(windows=single, panes=panes)
-        self._one_window = self._plain and all(
-            window == _GLOBAL for window in {windows[0] for windows in meta.windows}
-        )
+        windows = meta.windows
+        alike = windows.count(windows[0]) == len(windows)
+        if not alike or len(windows[0]) != 1:
+            values, meta = _by_window(values, meta)
+        self._one_window = self._plain and alike and tuple(windows[0]) == (_GLOBAL,)
         if not self._one_window:
             self._where = iter(
                 [(w[0], t, p) for w, t, p in zip(meta.windows, meta.times, meta.panes, strict=True)]
@@ -223,6 +217,17 @@ class StatefulCall:
         for i, fill in self._others:
             arguments[i] = fill(key, window, micros, pane)
         return self._process(value, *arguments)
+
+
+def _by_window(values: list[Value], meta: Columns) -> tuple[list[Value], Columns]:
+    """Give an element that stands in several windows once in each of them."""
+    if all(len(windows) == 1 for windows in meta.windows):
+        return values, meta
+    spread = [i for i, windows in enumerate(meta.windows) for _ in windows]
+    single = [(window,) for windows in meta.windows for window in windows]
+    panes = [meta.panes[i] if len(meta.windows[i]) == 1 else PANE_INFO_UNKNOWN for i in spread]
+    picked = pick(meta, spread)._replace(windows=single, panes=panes)
+    return [values[i] for i in spread], picked
 
 
 def stateful_call(fn: Any, args: Any, kwargs: Any, context: StateContext) -> StatefulCall | None:
