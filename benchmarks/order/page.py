@@ -22,8 +22,8 @@ _HEAD = """\
 Processor time of an ordered run as a part of that of the same run without order. Both run in turns
 in one process, without Spark; the least of the rounds counts. Written by
 `python -m benchmarks.order --save --page` from results/order-cost.json. What for:
-[Order](guide/order.md). On a shared machine two equal runs differ by up to a fifth, and single cells
-by as much: look at the rows.
+[Order](guide/order.md). On a shared machine two equal runs differ by up to a fifth, and single
+cells by as much: look at the rows.
 
 ![Cost of order over work for each element, one line for each region](_static/order-cost.svg)
 
