@@ -22,6 +22,7 @@ from apache_beam.transforms.core import DoFnInfo
 from headrace.compiler.part_fns import KeyedPart, Part
 from headrace.compiler.urns import PAR_DO, operator_transforms, par_do_payload
 from headrace.plan.parts import parts_of
+from headrace.plan.sorting import is_time_sorted
 
 _KV = common_urns.coders.KV.urn
 _ANY_CODER = "headrace-any"
@@ -50,6 +51,8 @@ def _cut(components: Any, transform_id: str) -> None:
     source = transform.inputs[main_tag]
     critical = copy.copy(fn)
     critical.__class__ = parts.critical
+    if is_time_sorted(fn):  # the mark may stand above ours, on the class that is cut
+        payload.requires_time_sorted_input = True
     payload.do_fn.urn = python_urns.PICKLED_DOFN_INFO
     payload.do_fn.payload = pickler.dumps((critical, *rest))
     transform.spec.payload = payload.SerializeToString()

@@ -22,6 +22,9 @@ class Parts:
 
 
 def parts_of(dofn: object) -> Parts | None:
-    """Give the parts that a DoFn's class names."""
-    found = getattr(type(dofn), PARTS_ATTRIBUTE, None)
+    """Give the parts that a DoFn's class names.
+
+    Not those of a base: a subclass may have methods of its own, which cutting would lose.
+    """
+    found = vars(type(dofn)).get(PARTS_ATTRIBUTE)
     return found if isinstance(found, Parts) else None

@@ -25,7 +25,8 @@ def thread_safe(*, before: str = "", after: str = "") -> Callable[[type], type]:
     `before` takes an element and gives the one that `process` gets in its place; the key of a
     stateful DoFn must stay. `after` takes each output of `process` and gives the one that leaves;
     outputs with a tag pass as they are. Neither may write to anything that outlives the call. Each
-    part gets a copy of the DoFn, and `setup` and `teardown` are called on each.
+    part gets a copy of the DoFn, and `setup` and `teardown` are called on each. Subclasses are not
+    cut; `@headrace.traits` below this one speaks of `process`, and above it is not looked at.
 
     >>> @thread_safe(before="parse")
     ... class Largest(beam.DoFn):

@@ -186,6 +186,51 @@ def test_a_key_that_changes_before_its_state_is_refused() -> None:
         run(LocalRunner(), build)
 
 
+class Louder(Follow):
+    """A subclass with a part of its own."""
+
+    def render(self, pair: tuple[str, int]) -> str:
+        return super().render(pair).upper()
+
+
+def test_a_subclass_is_not_cut_and_loses_nothing() -> None:
+    def build(lines: Any) -> Any:
+        pairs = lines | "Pair" >> beam.Map(pair_of).with_output_types(tuple[str, str])
+        made = pairs | "Louder" >> beam.ParDo(Louder("m")).with_output_types(str)
+        return made
+
+    assert parts_of(Louder("m")) is None
+    found = run(LocalRunner(), build, "--shards=1")
+    assert found and all(text == text.upper() for text in found)
+
+
+@headrace.time_sorted
+@headrace.thread_safe(before="same")
+class InTime(beam.DoFn):  # type: ignore[misc]
+    """Asks for the order of event time, above the parts."""
+
+    def same(self, pair: Any) -> Any:
+        return pair
+
+    def process(self, pair: Any, seen: Any = beam.DoFn.StateParam(SEEN)) -> Iterator[Any]:
+        del seen
+        yield pair
+
+
+def test_a_mark_above_the_parts_is_kept() -> None:
+    def build(lines: Any) -> Any:
+        pairs = lines | "Pair" >> beam.Map(pair_of).with_output_types(tuple[str, str])
+        stamp = beam.Map(lambda pair: TimestampedValue(pair, -int(pair[1])))
+        stamped = pairs | stamp.with_output_types(tuple[str, str])
+        made = stamped | "In time" >> beam.ParDo(InTime()).with_output_types(tuple[str, str])
+        return made | beam.MapTuple(lambda key, number: f"{key}:{number}")
+
+    found = run(LocalRunner(), build, "--shards=2")
+    for key in ("k0", "k1", "k2"):
+        numbers = [int(text.partition(":")[2]) for text in found if text.startswith(key)]
+        assert numbers == sorted(numbers, reverse=True) and len(numbers) > 10
+
+
 # -- the decorator
 
 

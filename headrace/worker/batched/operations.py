@@ -19,12 +19,7 @@ from apache_beam.runners.worker import bundle_processor, operations, statesample
 from apache_beam.transforms import core
 
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
-from headrace.worker.batched.stateful import (
-    StateContext,
-    StatefulCall,
-    state_contexts,
-    stateful_call,
-)
+from headrace.worker.batched.stateful import StatefulCall, state_contexts, stateful_call
 from headrace.worker.batched.steps import step_of, step_with, wants_whole
 from headrace.worker.beam_types import Coder, Proto, Value
 
@@ -171,9 +166,9 @@ def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consu
     shared.CopyFrom(payload)
     shared.do_fn.urn = python_urns.PICKLED_DOFN_INFO
     shared.do_fn.payload = pickler.dumps(Shared(info))
-    with state_contexts():
+    with state_contexts() as contexts:
         op = _beam_par_do(factory, transform_id, proto, shared, consumers)
-    context = StateContext.made
+    context = contexts[0] if contexts else None
     if wants_whole(info[0]):
         Shared.whole.add(transform_id)
     if payload.side_inputs or payload.restriction_coder_id or payload.requests_finalization:

@@ -182,7 +182,6 @@ class Route:
             return self._edge(transform_id)
         return self._by_element(op)
 
-
     def _outputs(self, transform_id: str, op: Any, name: str) -> Edge:
         """Give where the results of a ParDo go: the main output, which knows the others."""
         proto = self._descriptor.transforms[transform_id]

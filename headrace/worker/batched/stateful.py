@@ -8,6 +8,7 @@ window and cell, so timers and `finish_bundle` see the same.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import repeat
@@ -88,15 +89,12 @@ def is_faithful(key: Key) -> bool:
 class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc]
     """Beam's keeper of state handles, which gives all handles of a key and window at once."""
 
-    made: StateContext | None = None  # the last one; Beam's operations do not show theirs
-
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.specs: tuple[Any, ...] = ()  # of the cells that `process` asks for
         self.of_keys: dict[Key, tuple[Any, ...]] = {}  # handles in the global window
         self.of_windows: dict[tuple[Key, Any], tuple[Any, ...]] = {}  # handles in any
         self._encode = self._key_coder.encode_nested
-        StateContext.made = self
 
     def _create_state(self, spec: Any, key: Key, window: Any) -> Any:
         handle = super()._create_state(spec, key, window)
@@ -134,16 +132,29 @@ class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc
         self.of_windows.clear()
 
 
+#: One builds at a time: the name that Beam looks up is the module's, and so every thread's.
+_BUILDING = threading.Lock()
+
+
 @contextmanager
-def state_contexts() -> Iterator[None]:
-    """What Beam builds in this block keeps its handles in ours; it offers no other way."""
-    StateContext.made = None
-    before = bundle_processor.FnApiUserStateContext
-    bundle_processor.FnApiUserStateContext = StateContext
-    try:
-        yield
-    finally:
-        bundle_processor.FnApiUserStateContext = before
+def state_contexts() -> Iterator[list[StateContext]]:
+    """What Beam builds in this block keeps its handles in ours; it offers no other way.
+
+    Gives those that were made: Beam's operations do not show theirs.
+    """
+    made: list[StateContext] = []
+
+    def make(*args: Any) -> StateContext:
+        made.append(StateContext(*args))
+        return made[-1]
+
+    with _BUILDING:
+        before = bundle_processor.FnApiUserStateContext
+        bundle_processor.FnApiUserStateContext = make
+        try:
+            yield made
+        finally:
+            bundle_processor.FnApiUserStateContext = before
 
 
 class StatefulCall:
