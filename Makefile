@@ -45,6 +45,7 @@ demo: setup ## run the demo on a local Spark
 
 test: setup ## run all tests
 	@scripts/ensure_redis.sh || echo "The tests that need a Redis server are left out." >&2
+	@$(BIN)/headrace prepare || echo "Spark starts more slowly; nothing else depends on it." >&2
 	$(BIN)/python -m pytest tests -n $(TEST_PROCESSES) --dist loadfile
 
 test-slow: setup ## all tests, in both places, with every master, width and peer; about two hours

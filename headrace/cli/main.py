@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from headrace.cli import explain, generate, run, state
+from headrace.cli import explain, generate, prepare, run, state
 from headrace.cli import list as list_workloads
 from headrace.engine.leftovers import remove_own_folders
 from headrace.engine.signals import ToldToEndError, name_of, said_of, told_to_end
@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     state.add_to(commands)
     list_workloads.add_to(commands)
     generate.add_to(commands)
+    prepare.add_to(commands)
     return top
 
 

@@ -64,8 +64,7 @@ _PARTIAL_SECONDS = 0.3
 
 def log_options(given: Mapping[str, str]) -> str:
     """Give the JVM's options that make log4j read our configuration; none if a user has one."""
-    asked = [given.get(OPTIONS, ""), *(os.environ.get(name, "") for name in JAVA_VARIABLES)]
-    if any(LOG4J in text for text in asked) or _own_configuration():
+    if any(LOG4J in text for text in asked_of_java(given).values()) or _own_configuration():
         return ""
     path = own_folder("log") / "log4j2.properties"
     lines = [_CONFIGURATION]
@@ -73,6 +72,12 @@ def log_options(given: Mapping[str, str]) -> str:
         lines.append(f"logger.n{number}.name = {name}\nlogger.n{number}.level = off\n")
     path.write_text("".join(lines), encoding="utf-8")
     return f"-D{LOG4J}=file:{path}"
+
+
+def asked_of_java(given: Mapping[str, str]) -> dict[str, str]:
+    """Give what a user asks of the JVM, by where he has said so."""
+    said = {name: os.environ.get(name, "") for name in JAVA_VARIABLES}
+    return {OPTIONS: given.get(OPTIONS, ""), **said}
 
 
 def _own_configuration() -> bool:

@@ -25,7 +25,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.engine.archives import own_package
-from headrace.engine.gateway import OPTIONS, log_options, start_jvm
+from headrace.engine.class_archive import archive_options
+from headrace.engine.gateway import OPTIONS, asked_of_java, log_options, start_jvm
 from headrace.engine.leftovers import own_folder
 from headrace.engine.probe import check_executors, is_local
 from headrace.engine.spark_settings import APP_NAME, MASTER, Wish, given_before, is_met
@@ -287,7 +288,7 @@ def _starting(master: str, seconds: float) -> View:
 
 
 def _start(master: str, wish: Wish, given: Mapping[str, str]) -> Any:
-    java_home()
+    java = java_home()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local-cluster"):
         # Its master and workers live in our JVM and take their address from here alone.
@@ -297,8 +298,13 @@ def _start(master: str, wish: Wish, given: Mapping[str, str]) -> Any:
     running = "PYSPARK_GATEWAY_PORT" in os.environ  # the JVM, with the log it was started with
     if running and "spark.log.level" not in given:
         settings["spark.log.level"] = "ERROR"
-    elif not running and (options := log_options(given)):
-        settings[OPTIONS] = f"{given.get(OPTIONS) or settings.get(OPTIONS, '')} {options}".strip()
+    elif not running:
+        options = [
+            given.get(OPTIONS) or settings.get(OPTIONS, ""),
+            log_options(given),
+            archive_options(java, asked_of_java(given)),
+        ]
+        settings[OPTIONS] = " ".join(filter(None, options))
     for name, value in settings.items():
         builder = builder.config(name, value)
     if not running:

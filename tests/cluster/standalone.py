@@ -19,11 +19,18 @@ from typing import Any
 
 import pyspark
 
+from headrace.engine.class_archive import archive_options
+from headrace.engine.session import java_home
+
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 120
 STOP_SECONDS = 15
 #: Nothing here runs long enough for the JVM's second compiler to pay; executors inherit this.
-JAVA_OPTIONS = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+JAVA_OPTIONS = {
+    "JAVA_TOOL_OPTIONS": " ".join(
+        ["-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", archive_options(java_home(), {})]
+    )
+}
 #: What the master logs about itself: its address, and where its page is.
 MASTER_LINE = re.compile(r"Starting Spark master at (spark://\S+)")
 PAGE_LINE = re.compile(r"Successfully started service 'MasterUI' on port (\d+)")
