@@ -8,9 +8,11 @@ that was edited after it was loaded is never taken for the code that runs. Never
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import CodeType
 from typing import TypeAlias, TypeGuard
 
@@ -18,6 +20,10 @@ FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 # The flags a `from __future__` line leaves on a code object; they change what a compile gives.
 _FUTURE_FLAGS = 0x1FF0000
+
+#: Pieces of source that are kept parsed: the functions of a pipeline often stand in one class or
+#: one function, and a large one takes a quarter of a second.
+PARSED_PIECES = 16
 
 _IMPORT = re.compile(
     r"^(?:import\s+[^\n]*|from\s+\S+\s+import\s+(?:\([^)]*\)|[^\n]*))", re.MULTILINE
@@ -74,21 +80,36 @@ def _search(code: CodeType) -> tuple[FunctionNode, ...]:
     for start, end in (_top_level_statement(lines, code.co_firstlineno - 1), (0, len(lines))):
         text = _padding(code.co_filename, lines, start) + "".join(lines[start:end])
         try:
-            tree = ast.parse(text)
-            compiled = compile(
-                text,
-                code.co_filename,
-                "exec",
-                flags=code.co_flags & _FUTURE_FLAGS,
-                dont_inherit=True,
-            )
+            parsed = _parsed(text, code.co_filename, code.co_flags & _FUTURE_FLAGS)
         except SyntaxError:
             continue
-        if any(_same(code, candidate) for candidate in _codes(compiled)):
-            nodes = tuple(n for n in ast.walk(tree) if _may_be(n, code))
+        if any(_same(code, candidate) for candidate in parsed.codes.get(code.co_firstlineno, ())):
+            nodes = tuple(n for n in parsed.functions if _may_be(n, code))
             if nodes:
                 return tuple(n for n in nodes if _stands_at(n, code)) or nodes
     return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A piece of source: its functions, and the code objects that they become, by first line."""
+
+    functions: tuple[FunctionNode, ...]
+    codes: dict[int, list[CodeType]]
+
+
+@functools.lru_cache(maxsize=PARSED_PIECES)
+def _parsed(text: str, filename: str, flags: int) -> _Parsed:
+    tree = ast.parse(text)
+    compiled = compile(text, filename, "exec", flags=flags, dont_inherit=True)
+    codes: dict[int, list[CodeType]] = {}
+    for code in _codes(compiled):
+        codes.setdefault(code.co_firstlineno, []).append(code)
+    return _Parsed(tuple(n for n in ast.walk(tree) if _is_function(n)), codes)
+
+
+def _is_function(node: ast.AST) -> TypeGuard[FunctionNode]:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
 
 
 def _top_level_statement(lines: list[str], at: int) -> tuple[int, int]:
@@ -160,14 +181,12 @@ def _plain(code: CodeType) -> tuple[str, ...]:
     return tuple(c.co_name if isinstance(c, CodeType) else repr(c) for c in code.co_consts)
 
 
-def _may_be(node: ast.AST, code: CodeType) -> TypeGuard[FunctionNode]:
+def _may_be(node: FunctionNode, code: CodeType) -> bool:
     if isinstance(node, ast.Lambda):
         name, first = "<lambda>", node.lineno
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+    else:
         name = node.name
         first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-    else:
-        return False
     return name == code.co_name and first == code.co_firstlineno and _args(node) == _arg_names(code)
 
 

@@ -188,11 +188,13 @@ def java_home() -> str:
         msg = f"Spark needs Java {MINIMUM_JAVA} or newer and none was found. {remedy}"
         raise SessionError(msg)
     text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    major = _java_major(text)
+    # Java first says which options it has picked up from the environment.
+    version = next((line for line in text.splitlines() if ' version "' in line), "")
+    major = _java_major(version)
     if major < MINIMUM_JAVA:
         msg = f"Spark needs Java {MINIMUM_JAVA} or newer; {java} is Java {major}. {remedy}"
         raise SessionError(msg)
-    return text.splitlines()[0] if text else ""
+    return version
 
 
 def _java_major(text: str) -> int:

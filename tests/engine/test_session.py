@@ -63,6 +63,11 @@ def test_a_java_that_is_new_enough_is_taken(install: Any, major: str) -> None:
     assert java_home() == VERSIONS[major].splitlines()[0]
 
 
+def test_options_that_java_has_picked_up_are_not_its_version(install: Any) -> None:
+    install(f'Picked up JAVA_TOOL_OPTIONS: -Dname="11.0 beta"\n{VERSIONS["17"]}')
+    assert java_home() == VERSIONS["17"].splitlines()[0]
+
+
 @pytest.mark.parametrize("major", ["8", "11"])
 def test_a_java_that_is_too_old_is_refused_with_its_version(install: Any, major: str) -> None:
     java = install(VERSIONS[major])
