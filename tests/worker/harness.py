@@ -29,7 +29,7 @@ class Collect(beam.DoFn):  # type: ignore[misc]
 
 
 class CollectWithTime(beam.DoFn):  # type: ignore[misc]
-    """Keeps every element with its time, window and pane; asked for, so it is run one by one."""
+    """Keeps every element with its time, window and pane."""
 
     def __init__(self, label: str) -> None:
         self._label = label

@@ -19,6 +19,7 @@ from apache_beam.runners.worker import bundle_processor, operations, statesample
 from apache_beam.transforms import core
 
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
+from headrace.worker.batched.parameters import Filled
 from headrace.worker.batched.stateful import StatefulCall, state_contexts, stateful_call
 from headrace.worker.batched.steps import step_of, step_with, wants_whole
 from headrace.worker.beam_types import Coder, Proto, Value
@@ -49,7 +50,7 @@ class SimpleDo(operations.DoOperation):  # type: ignore[misc]
     """A ParDo that a batched chain may run: Beam's operation plus the function inside its DoFn."""
 
     step: Any = None
-    call: StatefulCall | None = None  # if it has state: must be told of each batch
+    call: StatefulCall | None = None  # if it has state
     window_fn: Any = None
 
 
@@ -180,7 +181,7 @@ def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consu
     if context is None:
         step = step_of(fn, args, kwargs)
     elif (call := stateful_call(fn, args, kwargs, context)) is not None:
-        step = step_with(call, fn)
+        step = step_with(Filled(call, call.begin), fn)
     if step is None:
         return op
     simple = SimpleDo(

@@ -13,7 +13,9 @@ from typing import Any
 
 from apache_beam import coders
 from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import TimestampedValue
+from apache_beam.transforms.window import GlobalWindow, IntervalWindow, TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+from apache_beam.utils.windowed_value import PaneInfo
 
 from headrace.worker.beam_types import Coder, Value
 
@@ -77,8 +79,10 @@ def frozen_type(coder: Coder) -> bool:
     return any(type(found) is cls for cls, _ in _SCALAR_CODERS)
 
 
+#: Beam's own values of time, which have no method that changes them.
+_TIMES = frozenset({Timestamp, Duration, IntervalWindow, GlobalWindow, PaneInfo})
 #: Exact types whose values never change.
-FROZEN = PLAIN | {complex, frozenset}
+FROZEN = PLAIN | {complex, frozenset} | _TIMES
 #: Whether all of some types are such.
 plain_fields = FROZEN.issuperset
 

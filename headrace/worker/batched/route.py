@@ -33,8 +33,8 @@ from headrace.worker.batched.operations import (
     SimpleDo,
     StageRead,
 )
+from headrace.worker.batched.parameters import Begin
 from headrace.worker.batched.plain_values import frozen_type, is_frozen
-from headrace.worker.batched.stateful import StatefulCall
 from headrace.worker.batched.steps import Shape
 from headrace.worker.batched.window_assignment import windows_node
 from headrace.worker.beam_types import Element, Operation, Proto, Value
@@ -153,8 +153,8 @@ class Route:
         if isinstance(op, SimpleDo):
             if op.step.shape is Shape.BLOCK and type(op.window_fn) is not GlobalWindows:
                 return self._by_element(op)  # its times alone do not say where the outputs belong
-            return stateful_node(
-                op.call, step_node(op.step, op, name, self._outputs(transform_id, op, name))
+            return begun_node(
+                op.step.begin, step_node(op.step, op, name, self._outputs(transform_id, op, name))
             )
         if len(proto.outputs) != 1:
             return self._by_element(op)
@@ -202,11 +202,10 @@ class Route:
         return main
 
 
-def stateful_node(call: StatefulCall | None, node: Node) -> Node:
-    """Tell a stateful DoFn of each batch before it runs."""
-    if call is None:
+def begun_node(begin: Begin | None, node: Node) -> Node:
+    """Tell a function that asks for more than its element of each batch before it runs."""
+    if begin is None:
         return node
-    begin = call.begin
 
     def run(values: list[Value], meta: Meta) -> None:
         values, meta = begin(values, meta)

@@ -19,10 +19,10 @@ from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from headrace.worker.batched.batches import Columns, Meta, columns, pick
+from headrace.worker.batched.batches import Columns, Meta, columns
+from headrace.worker.batched.moments import moment_of
+from headrace.worker.batched.parameters import by_window
 from headrace.worker.batched.plain_values import FAITHFUL, is_frozen
 from headrace.worker.beam_types import Key, Value
 
@@ -190,7 +190,7 @@ class StatefulCall:
         windows = meta.windows
         alike = windows.count(windows[0]) == len(windows)
         if not alike or len(windows[0]) != 1:
-            values, meta = _by_window(values, meta)
+            values, meta = by_window(values, meta)
         self._one_window = self._plain and alike and tuple(windows[0]) == (_GLOBAL,)
         if not self._one_window:
             self._where = iter(
@@ -230,17 +230,6 @@ class StatefulCall:
         return self._process(value, *arguments)
 
 
-def _by_window(values: list[Value], meta: Columns) -> tuple[list[Value], Columns]:
-    """Give an element that stands in several windows once in each of them."""
-    if all(len(windows) == 1 for windows in meta.windows):
-        return values, meta
-    spread = [i for i, windows in enumerate(meta.windows) for _ in windows]
-    single = [(window,) for windows in meta.windows for window in windows]
-    panes = [meta.panes[i] if len(meta.windows[i]) == 1 else PANE_INFO_UNKNOWN for i in spread]
-    picked = pick(meta, spread)._replace(windows=single, panes=panes)
-    return [values[i] for i in spread], picked
-
-
 def stateful_call(fn: Any, args: Any, kwargs: Any, context: StateContext) -> StatefulCall | None:
     """Give the function inside a stateful DoFn; None if only Beam's invoker can call it."""
     if fn._process_batch_defined or not fn._process_defined or args or kwargs:  # noqa: SLF001
@@ -264,9 +253,7 @@ def stateful_call(fn: Any, args: Any, kwargs: Any, context: StateContext) -> Sta
 _FILLERS: dict[str, Callable[[Key, Any, int, Any], Any]] = {
     core.DoFn.KeyParam.param_id: lambda key, _window, _micros, _pane: key,
     core.DoFn.WindowParam.param_id: lambda _key, window, _micros, _pane: window,
-    core.DoFn.TimestampParam.param_id: lambda _key, _window, micros, _pane: Timestamp(
-        micros=micros
-    ),
+    core.DoFn.TimestampParam.param_id: lambda _key, _window, micros, _pane: moment_of(micros),
     core.DoFn.PaneInfoParam.param_id: lambda _key, _window, _micros, pane: pane,
 }
 
@@ -285,6 +272,6 @@ def _filler(parameter: Any, context: StateContext) -> Callable[[Key, Any, int, A
     spec = parameter.timer_spec
 
     def timer(key: Key, window: Any, micros: int, pane: Any) -> Any:
-        return context.get_timer(spec, key, window, Timestamp(micros=micros), pane)
+        return context.get_timer(spec, key, window, moment_of(micros), pane)
 
     return timer

@@ -1,9 +1,9 @@
 """Recognises the user functions that may run on whole batches.
 
 Takes a DoFn as Beam unpickled it, gives the plain function inside and what it returns per element.
-A DoFn qualifies when `process` wants nothing but the element and arguments that were given with the
-transform and never differ: no side inputs, state, timers, time, window, or bundle finaliser, and it
-does not handle batches itself.
+A DoFn qualifies when `process` wants nothing but the element, its time, window and pane, and
+arguments that were given with the transform and never differ: no side inputs, state, timers, or
+bundle finaliser, and it does not handle batches itself.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from apache_beam.runners import common
 from apache_beam.transforms import core, userstate
 
 from headrace.plan.traits import BLOCK_METHOD
+from headrace.worker.batched.parameters import Begin, Filled, can_fill, filled
 
 #: Default values that ask Beam to fill an argument in; any other default is the user's own.
 _FILLED_IN = (
@@ -44,6 +45,7 @@ class Step:
 
     function: Callable[[Any], Any]
     shape: Shape
+    begin: Begin | None = None  # must be told of each batch before; None: it need not
 
 
 def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
@@ -63,23 +65,37 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
     if signature.is_stateful_dofn() or signature.is_splittable_dofn():
         return None
     if any(map(_is_filled_in, method.defaults)):
-        return None
-    if type(fn) is core.CallableWrapperDoFn:
-        inner = _unwrap(fn._fn, args, kwargs)  # noqa: SLF001 (Beam's wrapper has no public door)
-        if inner is not None:
-            return inner
+        return _step_with_parameters(fn, method, args, kwargs)
+    inner = _unwrapped(fn)
+    if inner is not None:
+        function, shape = inner
+        return Step(function=_bound(function, args, kwargs), shape=shape)
     block = getattr(fn, BLOCK_METHOD, None)
     if block is not None and not args and not kwargs:
         return Step(function=block, shape=Shape.BLOCK)
-    if isinstance(fn, core.CallableWrapperDoFn):
-        return Step(function=_bound(fn.process, args, kwargs), shape=Shape.FLAT)
-    return step_with(_bound(fn.process, args, kwargs), fn)
+    return Step(function=_bound(fn.process, args, kwargs), shape=_shape_of(fn))
 
 
-def step_with(function: Callable[[Any], Any], fn: Any) -> Step:
+def _step_with_parameters(fn: Any, method: Any, args: Any, kwargs: Any) -> Step | None:
+    """Give the step of a DoFn that asks for more than its element."""
+    if not all(can_fill(default) for default in method.defaults if _is_filled_in(default)):
+        return None
+    inner = _unwrapped(fn)
+    function, shape = (fn.process, _shape_of(fn)) if inner is None else inner
+    call = filled(function, method, args, kwargs)
+    return None if call is None else Step(function=call.function, shape=shape, begin=call.begin)
+
+
+def step_with(call: Filled, fn: Any) -> Step:
     """Give the step of a function that calls a DoFn's `process`."""
-    streams = inspect.isgeneratorfunction(fn.process)
-    return Step(function=function, shape=Shape.STREAM if streams else Shape.MANY)
+    return Step(function=call.function, shape=_shape_of(fn), begin=call.begin)
+
+
+def _shape_of(fn: Any) -> Shape:
+    """Give what `process` gives."""
+    if isinstance(fn, core.CallableWrapperDoFn):
+        return Shape.FLAT
+    return Shape.STREAM if inspect.isgeneratorfunction(fn.process) else Shape.MANY
 
 
 def wants_whole(fn: Any) -> bool:
@@ -106,8 +122,11 @@ def _is_filled_in(default: Any) -> bool:
     return isinstance(default, _FILLED_IN)
 
 
-def _unwrap(wrapper: Any, args: Any, kwargs: Any) -> Step | None:
+def _unwrapped(fn: Any) -> tuple[Callable[..., Any], Shape] | None:
     """See through the lambdas that Map, Filter and their kin put around the user's function."""
+    if type(fn) is not core.CallableWrapperDoFn:
+        return None
+    wrapper = fn._fn  # noqa: SLF001 (Beam's wrapper has no public door)
     code = getattr(wrapper, "__code__", None)
     if code is None or not code.co_filename.endswith("apache_beam/transforms/core.py"):
         return None
@@ -116,10 +135,10 @@ def _unwrap(wrapper: Any, args: Any, kwargs: Any) -> Step | None:
     inner = wrapper.__closure__[0].cell_contents
     match wrapper.__qualname__:
         case "Map.<locals>.<lambda>":
-            return Step(function=_bound(inner, args, kwargs), shape=Shape.ONE)
+            return inner, Shape.ONE
         case "Filter.<locals>.<lambda>":
-            return Step(function=_bound(inner, args, kwargs), shape=Shape.KEEP)
+            return inner, Shape.KEEP
         case "MapTuple.<locals>.<lambda>":
-            return Step(function=lambda x: inner(*x, *args, **kwargs), shape=Shape.ONE)
+            return lambda x, *args, **kwargs: inner(*x, *args, **kwargs), Shape.ONE
         case _:
             return None
