@@ -37,13 +37,14 @@ from headrace.terminal.view import View, duration
 
 _LOG = logging.getLogger(__name__)
 
-#: SQL settings of our child session; each would break or slow the plan otherwise.
+#: SQL settings of our child session; each would break or slow the plan otherwise. What Spark tells
+#: its Python workers by their environment must stay the parent's: rows that leave a pipeline are
+#: read in the parent, and workers of another environment are a second set of processes.
 CHILD_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",  # partition id must stay shard id
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",  # for the rows of DataFrames
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",  # a row of ours is 64 KiB and more
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 }
 
 #: Spark's manager for its own two logs of a query, where they are on a local disk. The default one

@@ -21,7 +21,7 @@ from apache_beam.transforms import core
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
 from headrace.worker.batched.parameters import Filled
 from headrace.worker.batched.stateful import StatefulCall, state_contexts, stateful_call
-from headrace.worker.batched.steps import step_of, step_with, wants_whole
+from headrace.worker.batched.steps import signature_of, step_of, step_with, wants_whole
 from headrace.worker.beam_types import Coder, Proto, Value
 
 MAIN_TAG = "None"  # Beam's name of the output that has none
@@ -170,7 +170,8 @@ def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consu
     with state_contexts() as contexts:
         op = _beam_par_do(factory, transform_id, proto, shared, consumers)
     context = contexts[0] if contexts else None
-    if wants_whole(info[0]):
+    signature = signature_of(info[0])
+    if wants_whole(signature):
         Shared.whole.add(transform_id)
     if payload.side_inputs or payload.restriction_coder_id or payload.requests_finalization:
         return op
@@ -179,8 +180,8 @@ def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consu
     fn, args, kwargs = info[:3]
     call, step = None, None
     if context is None:
-        step = step_of(fn, args, kwargs)
-    elif (call := stateful_call(fn, args, kwargs, context)) is not None:
+        step = step_of(fn, args, kwargs, signature)
+    elif (call := stateful_call(fn, args, kwargs, context, signature)) is not None:
         step = step_with(Filled(call, call.begin), fn)
     if step is None:
         return op

@@ -15,7 +15,6 @@ from itertools import repeat
 from typing import Any
 
 from apache_beam.internal.util import ArgumentPlaceholder
-from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.window import GlobalWindow
@@ -24,6 +23,7 @@ from headrace.worker.batched.batches import Columns, Meta, columns
 from headrace.worker.batched.moments import moment_of
 from headrace.worker.batched.parameters import by_window
 from headrace.worker.batched.plain_values import FAITHFUL, is_frozen
+from headrace.worker.batched.steps import signature_of
 from headrace.worker.beam_types import Key, Value
 
 _GLOBAL = GlobalWindow()
@@ -230,16 +230,26 @@ class StatefulCall:
         return self._process(value, *arguments)
 
 
-def stateful_call(fn: Any, args: Any, kwargs: Any, context: StateContext) -> StatefulCall | None:
-    """Give the function inside a stateful DoFn; None if only Beam's invoker can call it."""
+def stateful_call(
+    fn: Any, args: Any, kwargs: Any, context: StateContext, signature: Any | None = None
+) -> StatefulCall | None:
+    """Give the function inside a stateful DoFn; None if only Beam's invoker can call it.
+
+    Args:
+        fn: the DoFn.
+        args: the transform's own.
+        kwargs: the transform's own.
+        context: in which the DoFn has its state.
+        signature: of the DoFn, if it is at hand.
+    """
     if fn._process_batch_defined or not fn._process_defined or args or kwargs:  # noqa: SLF001
         return None
     if getattr(fn, "_process_yields_batches", False):
         return None
-    try:
-        method = common.DoFnSignature(fn).process_method
-    except (TypeError, ValueError):
+    signature = signature or signature_of(fn)
+    if signature is None:
         return None
+    method = signature.process_method
     names, defaults = list(method.args), list(method.defaults)
     # One argument without a default, which is the element; all others are filled in.
     if len(names) - len(defaults) != 1 or not defaults:

@@ -48,8 +48,26 @@ class Step:
     begin: Begin | None = None  # must be told of each batch before; None: it need not
 
 
-def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
-    """Give the function inside a DoFn, or None if it must run element by element."""
+def signature_of(fn: Any) -> Any | None:
+    """Give what Beam finds out about the methods of a DoFn; None: Beam will say what is wrong.
+
+    It looks at every attribute of the DoFn, which takes milliseconds: once is enough.
+    """
+    try:
+        return common.DoFnSignature(fn)
+    except (TypeError, ValueError):
+        return None
+
+
+def step_of(fn: Any, args: Any, kwargs: Any, signature: Any | None = None) -> Step | None:
+    """Give the function inside a DoFn, or None if it must run element by element.
+
+    Args:
+        fn: the DoFn.
+        args: the transform's own.
+        kwargs: the transform's own.
+        signature: of the DoFn, if it is at hand.
+    """
     if fn._process_batch_defined or not fn._process_defined:  # noqa: SLF001
         return None
     args, kwargs = args or (), kwargs or {}
@@ -57,9 +75,8 @@ def step_of(fn: Any, args: Any, kwargs: Any) -> Step | None:
         return None
     if getattr(fn, "_process_yields_batches", False):
         return None
-    try:
-        signature = common.DoFnSignature(fn)
-    except (TypeError, ValueError):
+    signature = signature or signature_of(fn)
+    if signature is None:
         return None
     method = signature.process_method
     if signature.is_stateful_dofn() or signature.is_splittable_dofn():
@@ -98,13 +115,12 @@ def _shape_of(fn: Any) -> Shape:
     return Shape.STREAM if inspect.isgeneratorfunction(fn.process) else Shape.MANY
 
 
-def wants_whole(fn: Any) -> bool:
+def wants_whole(signature: Any | None) -> bool:
     """Whether a DoFn looks at whole windowed values, and so at how its windows are held."""
-    try:
-        defaults = common.DoFnSignature(fn).process_method.defaults
-    except (TypeError, ValueError):
-        return False  # Beam says what is wrong with it
+    if signature is None:
+        return False
     wished = core.DoFn.WindowedValueParam
+    defaults = signature.process_method.defaults
     return any(_is_filled_in(default) and default == wished for default in defaults)
 
 
