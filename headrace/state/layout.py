@@ -38,6 +38,10 @@ class Kind(Enum):
     TRIGGER_EVENT = "f"  # by firing time: keys with event-time timers of triggers
     TRIGGER_CLOCK = "q"  # by firing time: keys with processing-time timers of triggers
     TRIGGER_HOLD = "h"  # by time: keys that hold the watermark
+    SESSION = "n"  # a key's open sessions, with their values
+    SESSION_VALUES = "v"  # values of a session that are too many to stand there
+    SESSION_DUE = "u"  # by the end of the first: keys with sessions that have not fired
+    SESSION_OVER = "w"  # by the time it is forgotten: keys with sessions that have fired
     SIDE = "s"  # by window end: a side input's elements; the same on every shard
     PENDING_SIDE = "1"  # by window end: side windows that are waited for
     PENDING_MAIN = "2"  # main windows that wait
@@ -53,7 +57,8 @@ TIMED = frozenset(
     {
         Kind.TIMER_EVENT, Kind.TIMER_CLOCK, Kind.TIMER_HOLD, Kind.EXPIRY, Kind.GROUP,
         Kind.TRIGGER_EVENT, Kind.TRIGGER_CLOCK, Kind.TRIGGER_HOLD, Kind.SIDE, Kind.PENDING_SIDE,
-        Kind.RESIDUAL, Kind.RESIDUAL_HOLD, Kind.SLICE, Kind.SORTED,
+        Kind.RESIDUAL, Kind.RESIDUAL_HOLD, Kind.SLICE, Kind.SORTED, Kind.SESSION_DUE,
+        Kind.SESSION_OVER,
     }
 )
 #: Kinds whose rows are the same on every shard: a new shard takes them from any old one.

@@ -19,6 +19,7 @@ from headrace.worker.batched.batches import Columns
 from headrace.worker.grouping.general import GeneralGrouper
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.grouping.panes import WindowTables
+from headrace.worker.grouping.sessions import SessionTables
 from headrace.worker.grouping.sliced_panes import SlicedTables
 from headrace.worker.grouping.tables import TableGrouper
 from headrace.worker.grouping.triggers import TriggeredGroups
@@ -81,8 +82,19 @@ def triggers_over_elements(watermark: int) -> int:
 def merging_windows(watermark: int) -> int:
     """The element's own window counts, before it is merged with others that are still open."""
     windowing = core.Windowing(window.Sessions(3), allowed_lateness=LATENESS)
-    stream = Stream(windowing)
+    stream = Stream(windowing, general=True)
     assert isinstance(stream.grouper, TriggeredGroups)
+    return dropped_though_it_would_join(stream, watermark)
+
+
+def sessions(watermark: int) -> int:
+    stream = Stream(core.Windowing(window.Sessions(3), allowed_lateness=LATENESS))
+    assert isinstance(stream.grouper, SessionTables)
+    return dropped_though_it_would_join(stream, watermark)
+
+
+def dropped_though_it_would_join(stream: Stream, watermark: int) -> int:
+    windowing = stream.windowing
     stream.epoch(events(windowing, [("k", 0, 9 * SECOND)]), watermark)  # [9, 12)
     stream.epoch([windowed(windowing, "k", 1, 7 * SECOND)], watermark)  # [7, 10)
     return stream.dropped
@@ -108,7 +120,8 @@ def test_without_lateness_a_window_is_over_when_the_watermark_is_at_its_end(path
 
 
 @pytest.mark.parametrize(
-    "path", [triggers_over_tables, triggers_over_elements, merging_windows, stateful_par_do]
+    "path",
+    [triggers_over_tables, triggers_over_elements, merging_windows, sessions, stateful_par_do],
 )
 def test_with_lateness_a_window_is_over_that_much_after_its_end(path: Path) -> None:
     assert path(15 * SECOND - 1) == 0

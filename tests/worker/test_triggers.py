@@ -230,7 +230,7 @@ def rows_of(stream: Stream, kind: Kind) -> int:
 
 
 def test_two_sessions_of_earlier_epochs_leave_as_one_when_an_element_joins_them() -> None:
-    windowing = core.Windowing(window.Sessions(10))
+    windowing = core.Windowing(Bursts(10))
     stream = Stream(windowing)
     assert stream.epoch(at(windowing, 1), 0) == []
     assert stream.epoch(at(windowing, 15), 0) == []
@@ -326,7 +326,7 @@ def test_a_jump_of_the_watermark_fires_windows_in_the_order_of_their_ends() -> N
 
 
 def test_an_epoch_without_input_touches_only_what_is_due() -> None:
-    windowing = core.Windowing(window.Sessions(10))
+    windowing = core.Windowing(Bursts(10))
     stream = Stream(windowing)
     for number in range(100):
         stream.epoch(at(windowing, 20 + number, key=f"k{number}"), 0)
@@ -339,7 +339,7 @@ def test_an_epoch_without_input_touches_only_what_is_due() -> None:
 
 
 def test_a_session_that_grows_is_indexed_anew_only_when_it_is_woken() -> None:
-    windowing = core.Windowing(window.Sessions(10))
+    windowing = core.Windowing(Bursts(10))
     stream = Stream(windowing)
     stream.epoch(at(windowing, 0), 0)
     assert stream.store.writes == 4  # values, record, and the two indexes it stands in

@@ -99,6 +99,8 @@ class GroupWriter:
         elif self._grouping is Grouping.GLOBAL:
             self._table = defaultdict(list)
             self._write = self._write_global
+        elif self._grouping is Grouping.SESSIONS:
+            self._write = self._write_spans
         else:
             self._write = self._write_windowed
 
@@ -207,6 +209,31 @@ class GroupWriter:
         if self._is_full():
             self._ship_windowed()
 
+    def _write_spans(self, values: list[Value], meta: Meta) -> None:
+        every = meta.windows if type(meta) is Columns else None
+        windows = () if every is not None else meta.windows
+        table: dict[Key, tuple[list[int], list[int], list[Value]]] = self._table
+        find = table.get
+        sure = self._all_plain(values)
+        for i, pair in enumerate(values if sure is None else sure):
+            plain = pair if sure is not None else self._plain(pair)
+            if plain is None:
+                for element in elements([pair], pick(meta, [i])):
+                    self._row(element)
+                continue
+            key, value = plain
+            held = find(key)
+            if held is None:
+                held = table[key] = ([], [], [])
+            starts, ends, found = held
+            for window in windows if every is None else every[i]:
+                starts.append(_in_millis(window._start_micros))  # noqa: SLF001 (builds no object)
+                ends.append(_in_millis(window._end_micros))  # noqa: SLF001 (the same)
+                found.append(value)
+                self._held += 1
+        if self._is_full():
+            self._ship_spans()
+
     def _is_full(self) -> bool:
         return self._held >= self._limit or self._held_bytes >= WAITING_BYTES
 
@@ -261,6 +288,17 @@ class GroupWriter:
         self._table.clear()
         self._adapt(total)
 
+    def _ship_spans(self) -> None:
+        total = 0
+        for shard, (keys, spans) in enumerate(self._split(self._table)):
+            if keys:
+                payload = marshal.dumps((keys, spans), 2)
+                total += len(payload)
+                count = sum([len(starts) for starts, _, _ in spans])
+                self._emit(shard, PayloadKind.GROUPED_SPANS, count, payload)
+        self._table.clear()
+        self._adapt(total)
+
     def _adapt(self, total: int) -> None:
         """Hold as many elements next time as fill the target size."""
         if total * 2 < self._target_bytes:
@@ -302,9 +340,16 @@ class GroupWriter:
         if self._held:
             if self._grouping is Grouping.GLOBAL:
                 self._ship_global()
+            elif self._grouping is Grouping.SESSIONS:
+                self._ship_spans()
             else:
                 self._ship_windowed()
         if self.merging is not None:
             self._ship_merged(self.merging)
         for shard in range(self._shards):
             self._ship_rows(shard)
+
+
+def _in_millis(micros: int) -> int:
+    """Cut the bound of a window to whole milliseconds, as the coder of rows does."""
+    return micros - micros % 1_000

@@ -18,6 +18,7 @@ class Grouping(Enum):
 
     GLOBAL = "global"  # one global window, default trigger: windows need not travel at all
     INTERVALS = "intervals"  # non-merging interval windows, default trigger, end of window
+    SESSIONS = "sessions"  # Beam's own sessions, default trigger, end of window: spans per key
     GENERAL = "general"  # anything else: Beam's trigger driver, key by key
 
 
@@ -31,6 +32,8 @@ def grouping_of(windowing: Windowing) -> Grouping:
     )
     fn = windowing.windowfn
     plain_intervals = type(fn) in (window.FixedWindows, window.SlidingWindows) and _in_millis(fn)
+    if fires_once and type(fn) is window.Sessions:
+        return Grouping.SESSIONS
     return Grouping.INTERVALS if fires_once and plain_intervals else Grouping.GENERAL
 
 

@@ -24,6 +24,7 @@ class PayloadKind(IntEnum):
     PULSE = 6  # watermarks of channels, from one task to one shard
     HIGHS = 7  # how far the event times of a DataFrame's partitions have come
     MERGED_ROWS = 8  # encoded key, then an accumulator that stands for several elements, and so on
+    GROUPED_SPANS = 9  # primitive keys, and for each its primitive values and their windows
 
 
 class Rank(IntEnum):

@@ -34,7 +34,7 @@ coder_impl.FastPrimitivesCoderImpl.register_iterable_like_type(SpilledValues)
 
 
 class BoundedGrouper(ABC):
-    """What the three paths share: keys, memory bound, spilling."""
+    """What all paths share: keys, memory bound, spilling."""
 
     dropped = 0  # nothing is late before the end of the input
 
@@ -63,6 +63,8 @@ class BoundedGrouper(ABC):
             self._add_grouped(payload)
         elif kind == PayloadKind.GROUPED_WINDOWED:
             self._add_windowed(payload)
+        elif kind == PayloadKind.GROUPED_SPANS:
+            self._add_spans(payload)
         elif kind == PayloadKind.MERGED_ROWS:
             self._add_merged(payload)
         else:
@@ -130,6 +132,10 @@ class BoundedGrouper(ABC):
 
     def _add_windowed(self, payload: bytes) -> None:
         msg = f"{len(payload)} bytes of values came by window to a grouping that has no such table"
+        raise TransportError(msg)
+
+    def _add_spans(self, payload: bytes) -> None:
+        msg = f"{len(payload)} bytes of values came by span to a grouping that merges no windows"
         raise TransportError(msg)
 
     def _add_merged(self, payload: bytes) -> None:

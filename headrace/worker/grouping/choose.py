@@ -10,6 +10,7 @@ from headrace.worker.beam_types import WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 from headrace.worker.grouping.grouper import Compact, StreamGrouper
 from headrace.worker.grouping.panes import WindowTables
+from headrace.worker.grouping.sessions import SessionTables
 from headrace.worker.grouping.sliced_panes import SlicedTables
 from headrace.worker.grouping.slices import Combination
 from headrace.worker.grouping.triggers import TriggeredGroups
@@ -35,7 +36,10 @@ def make_stream_grouper(
         slices: keep one partial per slice, not one per window.
         combination: with `slices`, how their values become those of windows.
     """
-    if grouping_of(windowing) is Grouping.GENERAL or windowing.allowed_lateness.micros:
+    path = grouping_of(windowing)
+    if path is Grouping.SESSIONS:
+        return SessionTables(stage, windowed_coder, windowing, compact)
+    if path is Grouping.GENERAL or windowing.allowed_lateness.micros:
         return TriggeredGroups(stage, windowed_coder, windowing, compact)
     fast = (stage, windowed_coder, windowing, memory_bytes, compact)
     if slices is not None:

@@ -7,6 +7,7 @@ from headrace.worker.beam_types import WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import Grouping
 from headrace.worker.grouping.bounded import BoundedGrouper
 from headrace.worker.grouping.general import GeneralGrouper
+from headrace.worker.grouping.session_groups import SessionGrouper
 from headrace.worker.grouping.slices import Combination
 from headrace.worker.grouping.tables import GlobalGrouper, IntervalGrouper
 
@@ -36,5 +37,7 @@ def make_grouper(
             return IntervalGrouper(
                 windowed_coder, windowing, memory_bytes, slices, combination or Combination()
             )
+        case Grouping.SESSIONS:
+            return SessionGrouper(windowed_coder, windowing, memory_bytes)
         case Grouping.GENERAL:
             return GeneralGrouper(windowed_coder, windowing, memory_bytes)

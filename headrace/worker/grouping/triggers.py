@@ -24,7 +24,7 @@ from headrace.state.store import Store
 from headrace.worker.batched.batches import Columns
 from headrace.worker.batched.window_keys import last_moment, window_key
 from headrace.worker.beam_types import Key, Value, Window, WindowedCoder, Windowing
-from headrace.worker.exchange.grouping_kind import grouping_of
+from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.merged_rows import Merged
 from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, Push
@@ -70,7 +70,10 @@ class TriggeredGroups(StreamGrouper):
         self._lateness: int = windowing.allowed_lateness.micros
         self._merging: bool = windowing.windowfn.is_merging()
         self._window_fn = windowing.windowfn
-        intake = make_grouper(windowed_coder, windowing, grouping_of(windowing), sys.maxsize)
+        path = grouping_of(windowing)
+        if path is Grouping.SESSIONS:  # are taken so by `sessions`, which is held against this one
+            path = Grouping.GENERAL
+        intake = make_grouper(windowed_coder, windowing, path, sys.maxsize)
         if not isinstance(intake, GeneralGrouper | TableGrouper):
             msg = f"no way to take the elements of {windowing}"
             raise TypeError(msg)
