@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MethodType
@@ -30,6 +31,8 @@ from headrace.compiler.lower_shapes import shape_of_hint
 from headrace.compiler.lower_statements import End, Given, end_of, given_of, kept_of, value_of
 from headrace.plan.expressions import Constant, Construct, Lowered
 from headrace.plan.shapes import NONE, RecordShape, Shape
+
+_LOGGER = logging.getLogger(__name__)
 
 _HERE = ast.Name("it")  # where a step is a function of Python's own, there is no text
 
@@ -59,8 +62,9 @@ def lower(
         return _lowered(dofn, shape, args, kwargs or {})
     except Unlowerable as e:
         return NotLowered(str(e))
-    except RecursionError:
-        return NotLowered("is nested too deep")
+    except Exception as e:  # odd code must cost speed, never the pipeline
+        _LOGGER.debug("a step was not lowered", exc_info=True)
+        return NotLowered(f"the analysis gave up on its code ({type(e).__name__})")
 
 
 def promised(dofn: object) -> Shape | None:
