@@ -209,9 +209,19 @@ class Checked:
         return f"[{', '.join(map(str, self.before))}; {self.value}]"
 
 
+@dataclass(frozen=True, slots=True)
+class Raises:
+    """An end without a value: who comes here raises, or is for the user's function to compute."""
+
+    shape: Shape
+
+    def __str__(self) -> str:
+        return "raises"
+
+
 Expression: TypeAlias = (
     Leaf | Constant | Binary | Negative | Not | IsNone | Either | Choose | Member | Lookup | Call
-    | Construct | Checked
+    | Construct | Checked | Raises
 )  # fmt: skip
 
 
@@ -244,7 +254,7 @@ class Lowered:
 def operands(node: Expression) -> tuple[Expression, ...]:
     """The expressions right below a node."""
     match node:
-        case Leaf() | Constant():
+        case Leaf() | Constant() | Raises():
             return ()
         case Binary(left=left, right=right) | Either(left=left, right=right):
             return (left, right)

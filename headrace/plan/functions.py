@@ -130,7 +130,6 @@ FUNCTIONS: dict[str, KnownFunction] = dict([
     ("format", KnownFunction(format, _takes(_PLAIN, _T, gives=_TEXT))),
     ("ord", KnownFunction(ord, _takes(frozenset({_TEXT, _BYTES}), gives=_INT))),
     ("chr", KnownFunction(chr, _takes(_WHOLE, gives=_TEXT))),
-    ("pow", KnownFunction(pow, _takes(NUMBERS, NUMBERS, gives=_FLOAT))),
     ("cut", KnownFunction(_cut, _takes(_T, *[_I_OR_NONE] * 3, gives=_TEXT))),
     ("item", KnownFunction(_item, _takes(_T, _I, gives=_TEXT))),
     ("contains", KnownFunction(_contains, _takes(_T, _T, gives=_BOOL))),

@@ -97,7 +97,7 @@ class Stage:
     outputs: tuple[ChannelId, ...] = ()
     order: StageOrder | None = None  # how order numbers are made here; None: there are none
     claims: tuple[tuple[str, Claims], ...] = ()  # what a run is to check, by transform id
-    lowered: tuple[tuple[str, Lowered], ...] = ()  # what may run on columns, by transform id
+    lowered: tuple[tuple[str, Lowered], ...] = ()  # what columns can compute, by transform id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from headrace.plan.expressions import (
     Negative,
     Not,
     Operation,
+    Raises,
     operands,
 )
 from headrace.plan.shapes import ScalarKind, ScalarShape, Shape, leaves_of
@@ -97,6 +98,8 @@ class Evaluation:
             made = self.of(node, active)
             return [made.column(self._size)], made.bad
         match node:
+            case Raises(shape=shape):
+                return void(shape, self._size), np.ones(self._size, np.bool_)
             case Construct(items=items):
                 parts = [self.columns(item, active) for item in items]
                 return [c for leaves, _ in parts for c in leaves], union(*(b for _, b in parts))
@@ -107,8 +110,8 @@ class Evaluation:
             case Choose(test=test, then=then, otherwise=otherwise, shape=shape):
                 tested = self.of(test, active)
                 where = truth(tested, self._size)
-                a, bad_a = self.columns(then, _both(active, where))
-                b, bad_b = self.columns(otherwise, _both(active, ~where))
+                a, bad_a = self._branch(then, shape, _both(active, where))
+                b, bad_b = self._branch(otherwise, shape, _both(active, ~where))
                 merged = [
                     _merged(where, of_column(x), of_column(y), leaf.kind, self._size)
                     for x, y, leaf in zip(a, b, leaves_of(shape), strict=True)
@@ -118,6 +121,9 @@ class Evaluation:
             case _:
                 msg = f"no columns of {type(node).__name__} of shape {node.shape}"
                 raise TypeError(msg)
+
+    def _branch(self, node: Expression, shape: Shape, active: Mask) -> Parts:
+        return self.columns(Raises(shape) if isinstance(node, Raises) else node, active)
 
     def of(self, node: Expression, active: Mask | None) -> Vector:
         """The values of a scalar; those of rows outside `active` mean nothing."""
@@ -163,6 +169,9 @@ class Evaluation:
             case Checked(before=before, value=value):
                 checks = [self.columns(b, active)[1] for b in before]
                 return self.of(value, active).with_bad(*checks)
+            case Raises():
+                everywhere = np.ones(self._size, np.bool_)
+                return Vector(ScalarKind.NONE, None, None, everywhere, constant=True)
             case Construct():
                 msg = "a tuple is no scalar"
                 raise TypeError(msg)
