@@ -16,6 +16,7 @@ from headrace.plan.expressions import (
     Checked,
     Choose,
     Constant,
+    ConstantValue,
     Construct,
     Either,
     Expression,
@@ -59,6 +60,7 @@ _TEXTS = (ScalarKind.TEXT, ScalarKind.BYTES)
 _BITS = (Operation.AND_BITS, Operation.OR_BITS, Operation.XOR_BITS)
 _EQUALITY = (Operation.EQUAL, Operation.NOT_EQUAL)
 _CALM = COMPARISONS | {Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, *_BITS}
+_GROWING = (Operation.POWER, Operation.SHIFT_LEFT)
 _SHIFTS = (Operation.SHIFT_LEFT, Operation.SHIFT_RIGHT)
 _TRUTHFUL = frozenset({*NUMBERS, *_TEXTS, ScalarKind.NONE})
 _LONGEST = 4096  # bytes of a constant that is computed here
@@ -75,6 +77,8 @@ PYTHON: dict[Operation, Callable[..., object]] = {
     Operation.OR_BITS: operator.or_,
     Operation.XOR_BITS: operator.xor,
     Operation.SHIFT_RIGHT: operator.rshift,
+    Operation.SHIFT_LEFT: operator.lshift,
+    Operation.POWER: operator.pow,
     Operation.EQUAL: operator.eq,
     Operation.NOT_EQUAL: operator.ne,
     Operation.LESS: operator.lt,
@@ -111,7 +115,10 @@ def binary(operation: Operation, left: Expression, right: Expression) -> Express
     """`left operation right`."""
     if operation in COMPARISONS:
         return _comparison(operation, left, right)
-    if isinstance(left, Constant) and isinstance(right, Constant) and operation in PYTHON:
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        if operation in _GROWING and not _is_small(left.value, right.value):
+            msg = f"computes {left} {operation.value} {right}"
+            raise Unlowerable(msg)
         return _folded(PYTHON[operation], left, right)
     a, b = kind_of(left), kind_of(right)
     if a in NUMBERS and b in NUMBERS and a is not None and b is not None:
@@ -123,6 +130,15 @@ def binary(operation: Operation, left: Expression, right: Expression) -> Express
         return construct(both)
     msg = f"computes {left.shape} {operation.value} {right.shape}"
     raise Unlowerable(msg)
+
+
+def _is_small(base: ConstantValue, exponent: ConstantValue) -> bool:
+    """Whether a power of constants can be computed here: it must not fill the memory."""
+    if isinstance(base, float) or isinstance(exponent, float):
+        return True
+    return isinstance(base, int) and isinstance(exponent, int) and (
+        abs(base) <= 2**16 and abs(exponent) <= 64
+    )
 
 
 def _arithmetic(

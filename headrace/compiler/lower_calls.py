@@ -14,7 +14,7 @@ import functools
 import math
 import string
 from collections.abc import Mapping, Sequence
-from types import FunctionType, MethodType
+from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any
 
 import apache_beam as beam
@@ -34,10 +34,10 @@ from headrace.compiler.lower_operands import (
     operand_of,
     refuse,
 )
-from headrace.compiler.lower_shapes import record_of_class, row_record
+from headrace.compiler.lower_shapes import class_of_record, record_of_class, row_record
 from headrace.plan.expressions import Constant, Construct, Expression, Operation
 from headrace.plan.functions import FUNCTIONS
-from headrace.plan.shapes import RecordShape, ScalarKind
+from headrace.plan.shapes import RecordShape, ScalarKind, ScalarShape
 
 #: Functions of Python's own that have a name in `plan.functions`.
 _KNOWN: dict[object, str] = {
@@ -52,6 +52,10 @@ _TYPES: dict[type, frozenset[ScalarKind]] = {
     str: frozenset({ScalarKind.TEXT}),
     bytes: frozenset({ScalarKind.BYTES}),
 }
+_EXACT: dict[type, ScalarKind] = {
+    int: ScalarKind.INT, bool: ScalarKind.BOOL, float: ScalarKind.FLOAT, str: ScalarKind.TEXT,
+    bytes: ScalarKind.BYTES,
+}  # fmt: skip
 MOST_DEPTH = 8
 
 
@@ -95,6 +99,11 @@ def _called(
         return build.call(known, [as_expression(a, node) for a in args])
     if target is tuple and len(args) == 1 and isinstance(args[0], Construct | Listed):
         return build.construct([as_expression(i, node) for i in args[0].items])
+    if target is type and len(args) == 1 and not named:
+        return _type_of(as_expression(args[0], node), node)
+    if isinstance(target, BuiltinMethodType) and type(target.__self__) is dict:
+        # A method that somebody took from a table, as in `find = table.get`.
+        return _method_of_thing(reader, target.__self__, target.__name__, args, named, node)
     if isinstance(target, type):
         return _record(target, args, named, node)
     if isinstance(target, functools.partial):
@@ -146,6 +155,20 @@ def _is_instance(value: Expression, asked: Operand, node: ast.Call) -> Expressio
     if not any(kind in _TYPES[w] for w in wanted if isinstance(w, type)):
         return build.checked([value], build.FALSE)
     return build.negated(build.is_none(value))
+
+
+def _type_of(value: Expression, node: ast.Call) -> Operand:
+    """`type(value)`, where one type is certain."""
+    shape = value.shape
+    if isinstance(shape, RecordShape):
+        found = class_of_record(shape)
+        if found is not None and not build.may_raise(value):
+            return Thing(found)
+    if isinstance(shape, ScalarShape) and not shape.nullable and not build.may_raise(value):
+        exact = next((t for t, kinds in _EXACT.items() if kinds is shape.kind), None)
+        if exact is not None:
+            return Thing(exact)
+    refuse(f"asks {spelled(node)}", node)
 
 
 # Methods ------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ import sys
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
-from headrace.compiler.code_names import MISSING
+from headrace.compiler.code_effects import effects_of
+from headrace.compiler.code_names import MISSING, static_attribute
 
 _READING = frozenset({"get", "items", "keys", "values", "index", "count"})
 _MATH = frozenset({"pi", "e", "tau", "inf", "nan"})
@@ -52,10 +53,16 @@ def is_settled(function: FunctionType, name: str, value: object) -> bool:
 def held_by(owner: object) -> dict[str, object]:
     """What an object that travels by value holds, as far as it is found by just looking."""
     cls = type(owner)
-    hooks = ("__getattribute__", "__setstate__", "__reduce__", "__reduce_ex__", "__getattr__")
+    hooks = ("__getattribute__", "__setstate__", "__reduce_ex__", "__getattr__", "__new__")
     plain = all(getattr(cls, h, None) is getattr(object, h, None) for h in hooks)
     if not plain or not hasattr(owner, "__dict__"):
         return {}
+    if getattr(cls, "__reduce__", None) is not object.__reduce__:
+        # It is made anew in the worker: what makes it must make the same.
+        init = static_attribute(cls, "__init__")
+        made = effects_of(init, owner) if isinstance(init, FunctionType) else None
+        if made is None or made.dice or made.doubts:
+            return {}
     above = {name for c in cls.__mro__ for name, v in vars(c).items() if hasattr(v, "__set__")}
     return {name: value for name, value in vars(owner).items() if name not in above}
 

@@ -322,6 +322,8 @@ class Reader:
             case ast.In() | ast.NotIn():
                 found = self._contained(as_expression(left, node.left), right, node)
                 return build.negated(found) if isinstance(op, ast.NotIn) else found
+            case ast.Is() | ast.IsNot() if isinstance(left, Thing) and isinstance(right, Thing):
+                return constant((left.value is right.value) is isinstance(op, ast.Is))
             case ast.Is() | ast.IsNot():
                 a, b = as_expression(left, node), as_expression(right, node)
                 found = _identical(a, b, node)

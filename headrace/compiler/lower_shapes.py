@@ -151,6 +151,14 @@ def record_of_class(cls: type, names: tuple[str, ...]) -> RecordShape | None:
     return RecordShape(cls.__name__, names, known, found, pickled, issubclass(cls, tuple))
 
 
+def class_of_record(shape: RecordShape) -> type | None:
+    """The class of a record, if it is a user's."""
+    if shape.found is ClassFound.PICKLED:
+        found = pickler.loads(shape.payload)
+        return found if isinstance(found, type) else None
+    return beam.Row if shape.found is ClassFound.ROW else None
+
+
 @lru_cache(maxsize=1024)
 def _pickled(cls: type) -> bytes | None:
     """A class as bytes, the same for the same class."""

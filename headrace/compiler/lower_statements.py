@@ -257,6 +257,15 @@ class _Follower:
                     refuse("takes a record apart", target)
                 for inner, item in zip(elts, made.items, strict=True):
                     self._bind(inner, item, way)
+            case ast.Tuple(elts=elts) if isinstance(made, Split) and not any(
+                isinstance(e, ast.Starred) for e in elts
+            ):
+                given = (made.text, made.separator, made.most, constant(len(elts)))
+                for place, inner in enumerate(elts):
+                    part = build.call("split_part", (*given, constant(place)))
+                    if not place:
+                        way.checks.append(part)  # each of them raises if one does
+                    self._bind(inner, part, way)
             case ast.Tuple():
                 refuse("takes something apart whose parts are not known", target)
             case _:

@@ -57,6 +57,13 @@ def _split_item(text: str, separator: str | None, most: int, place: int) -> str:
     return text.split(separator, most)[place]
 
 
+def _split_part(text: str, separator: str | None, most: int, size: int, place: int) -> str:
+    parts = text.split(separator, most)
+    if len(parts) != size:
+        raise ValueError
+    return parts[place]
+
+
 def _filled(template: str, *values: object) -> str:
     return template % values
 
@@ -134,6 +141,7 @@ FUNCTIONS: dict[str, KnownFunction] = dict([
     ("item", KnownFunction(_item, _takes(_T, _I, gives=_TEXT))),
     ("contains", KnownFunction(_contains, _takes(_T, _T, gives=_BOOL))),
     ("split_item", KnownFunction(_split_item, _takes(_T, _T_OR_NONE, _I, _I, gives=_TEXT))),
+    ("split_part", KnownFunction(_split_part, _takes(_T, _T_OR_NONE, _I, _I, _I, gives=_TEXT))),
     ("fill", KnownFunction(_filled, _filling)),
     *[_text(n) for n in ("upper", "lower", "title", "capitalize", "swapcase", "casefold")],
     *[_text(n, _T_OR_NONE) for n in ("strip", "lstrip", "rstrip")],

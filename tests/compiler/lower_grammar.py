@@ -1,7 +1,7 @@
 """Functions from a grammar, as text, and rows at the ends of what their types hold.
 
-The grammar is wider than what is lowered: it has operators on the wrong types, loops, handlers, lists,
-calls that are not known. What each function gives is for Python to say.
+The grammar is wider than what is lowered: it has operators on the wrong types, loops, handlers,
+lists, calls that are not known. What each function gives is for Python to say.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ INTS = [
     -(2**53) - 1, 2**62, 2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1, 3_037_000_500, 10**18,
 ]  # fmt: skip
 FLOATS = [
-    0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 0.1, 1e16, 1e300, -1e300, 5e-324, 1.7976931348623157e308,
-    math.inf, -math.inf, math.nan, 2.0**53, 2.0**63, -(2.0**63), 9.2e18, 1e-7, 123456.789, 2.675,
+    0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 0.1, 1e16, 1e300, -1e300, 5e-324,
+    1.7976931348623157e308, math.inf, -math.inf, math.nan, 2.0**53, 2.0**63, -(2.0**63), 9.2e18,
+    1e-7, 123456.789, 2.675,
 ]  # fmt: skip
 TEXTS = [
-    "", "a", "A", "abc", "Straße", "ΑΣ", "ﬁ", "İ", "i̇", "\u0130x", "12", "-7", " 3 ", "1_000", "٣", "²",
-    "9223372036854775807", "9223372036854775808", "1e5", "nan", "-inf", "0x1f", "a,b,c", ",", "\x00",
-    "\n", "a b", "\u2028", "😀", "e\u0301", "None", "True", "%s", "{}",
+    "", "a", "A", "abc", "Straße", "ΑΣ", "ﬁ", "İ", "i̇", "\u0130x",
+    "12", "-7", " 3 ", "1_000", "٣", "²",
+    "9223372036854775807", "9223372036854775808", "1e5", "nan", "-inf", "0x1f", "a,b,c", ",",
+    "\x00", "\n", "a b", "\u2028", "😀", "e\u0301", "None", "True", "%s", "{}",
 ]  # fmt: skip
 BYTES = [b"", b"a", b"\xff", b"abc", "ß".encode()]
 
@@ -66,7 +68,7 @@ def rows(seed: int, size: int = ROWS_PER_FUNCTION) -> list[Record]:
     ]
 
 
-# Expressions ----------------------------------------------------------------------------------------
+# Expressions --------------------------------------------------------------------------------------
 
 _FIELDS = {
     "int": ["r.i", "r.j", "r.k", "r[0]", "n"],
@@ -76,7 +78,8 @@ _FIELDS = {
     "bytes": ["r.y"],
 }
 _CONSTANTS = {
-    "int": ["0", "1", "-1", "2", "3", "7", "100", "2**31", "(2**53)", "9223372036854775807", "LIMIT"],
+    "int": ["0", "1", "-1", "2", "3", "7", "100", "2**31", "(2**53)", "9223372036854775807",
+            "LIMIT"],
     "float": ["0.0", "-0.0", "0.5", "1e300", "1.5", "float('inf')", "float('nan')", "RATE"],
     "str": ["''", "'a'", "'abc'", "'ß'", "' '", "','", "'12'", "NAME"],
     "bool": ["True", "False"],
@@ -89,7 +92,8 @@ _COMPARE = ["==", "!=", "<", "<=", ">", ">="]
 _TO_TEXT = [
     "upper()", "lower()", "strip()", "title()", "casefold()", "capitalize()", "swapcase()",
     "replace('a', 'b')", "lstrip('a')", "rstrip()", "removeprefix('a')", "zfill(4)", "center(5)",
-    "ljust(4, '*')", "encode()", "split(',')[0]", "split()[-1]", "split(',', 1)[1]", "join(('x', 'y'))",
+    "ljust(4, '*')", "encode()", "split(',')[0]", "split()[-1]", "split(',', 1)[1]",
+    "join(('x', 'y'))",
     "partition(',')[0]", "format(1)", "expandtabs()",
 ]  # fmt: skip
 _TO_BOOL = [
@@ -104,7 +108,7 @@ _SPECS = ["", ":5", ":>8", ":.2f", ":d", ":x", ":,", "!r", "!s:>6", ":e", ":08.3
 def expression(draw: Callable[..., Any], kind: str, depth: int) -> str:
     """An expression that gives a value of a kind, as a rule."""
     if draw(st.integers(0, 19)) == 0:
-        kind = draw(st.sampled_from([*_KINDS, "none", "bytes"]))  # of another type than it should be
+        kind = draw(st.sampled_from([*_KINDS, "none", "bytes"]))  # another type than it should be
     if depth <= 0 or kind in ("none", "bytes") or draw(st.integers(0, 9)) < 2:
         known = _FIELDS.get(kind, []) * 2 + _CONSTANTS[kind]
         return str(draw(st.sampled_from(known)))
@@ -194,7 +198,8 @@ def _texts(draw: Any, inner: Any, any_kind: str) -> list[Callable[[], str]]:
 def _field(draw: Any, inner: Any) -> str:
     kind = draw(st.sampled_from(_KINDS))
     plain = draw(st.sampled_from(_FIELDS[kind])) if draw(st.booleans()) else None
-    return (plain or f"({inner(kind)})".replace("'", '"')) + draw(st.sampled_from(_SPECS))
+    found = str(plain or f"({inner(kind)})".replace("'", '"'))
+    return found + str(draw(st.sampled_from(_SPECS)))
 
 
 def _bools(draw: Any, inner: Any, any_kind: str) -> list[Callable[[], str]]:
@@ -217,17 +222,18 @@ def _bools(draw: Any, inner: Any, any_kind: str) -> list[Callable[[], str]]:
         lambda: f"({inner('str')} in {inner('str')})",
         lambda: f"({inner('int')} in ({inner('int')}, {inner('int')}))",
         lambda: f"{inner('str')}.{draw(st.sampled_from(_TO_BOOL))}",
-        lambda: f"isinstance({inner(any_kind)}, {draw(st.sampled_from(['int', 'str', '(int, float)']))})",
+        lambda: f"isinstance({inner(any_kind)}, {draw(st.sampled_from(_ASKED))})",
         lambda: f"math.isnan({inner('float')})",
         lambda: f"({inner(any_kind)} and {inner()})",
         lambda: f"any(x == 1 for x in (1, {inner('int')}))",
     ]  # fmt: skip
 
 
+_ASKED = ["int", "str", "(int, float)"]
 _OWN = {"int": _ints, "float": _floats, "str": _texts, "bool": _bools}
 
 
-# Functions ------------------------------------------------------------------------------------------
+# Functions ----------------------------------------------------------------------------------------
 
 PRELUDE = """
 import math
@@ -295,6 +301,9 @@ def body(draw: Callable[..., Any], kind: str, depth: int = 3) -> str:
 
 
 _ODD = [
+    "a, b = r.s.split(','); n = len(b)",
+    "a, _ = r.t.split(',', 1)",
+    "if type(r) is not tuple: n = 3",
     "assert r.i != 7",
     "for x in (1, 2): n = x",
     "if r.b: raise ValueError(r.i)",
@@ -344,6 +353,6 @@ def compiled(text: str) -> Callable[[Any], Any]:
     whole = PRELUDE + text
     linecache.cache[name] = (len(whole), None, whole.splitlines(keepends=True), name)
     globals_: dict[str, Any] = {"__name__": "generated"}
-    exec(compile(whole, name, "exec"), globals_)  # noqa: S102
+    exec(compile(whole, name, "exec"), globals_)
     made: Callable[[Any], Any] = globals_["made"]
     return made

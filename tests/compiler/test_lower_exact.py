@@ -17,12 +17,15 @@ from hypothesis import strategies as st
 
 from headrace.compiler.lower import NotLowered, lower
 from headrace.compiler.lower_shapes import shape_of_hint
+from headrace.plan.shapes import Shape
 from headrace.worker.columns.kernels import kernel_of
 from headrace.worker.columns.values import ColumnValues, of_objects
 from tests.compiler.lower_grammar import Record, compiled, function_text, rows
 
 FUNCTIONS = int(os.environ.get("HEADRACE_FUNCTIONS", "300"))
-SHAPE = shape_of_hint(Record)
+_SHAPE = shape_of_hint(Record)
+assert _SHAPE is not None
+SHAPE: Shape = _SHAPE
 TRANSFORMS = {
     "map": beam.Map, "filter": beam.Filter, "generator": beam.FlatMap, "listed": beam.FlatMap,
 }  # fmt: skip

@@ -190,6 +190,30 @@ def _cut(arguments: Sequence[Vector], _size: int) -> Vector | None:
     return Vector(_TEXT, made, None, union(text.bad, text.missing))
 
 
+def _split(arguments: Sequence[Vector], _size: int) -> Vector | None:
+    """An item of a text that is split at a separator; the last argument is its place."""
+    text, separator, most, *count, place = arguments
+    if text.constant or not all(a.constant for a in (separator, most, place, *count)):
+        return None
+    if separator.data is None:
+        return None  # what counts as white space is for Python to say
+    limit = None if most.data < 0 else most.data
+    lists = pc.split_pattern(text.data, pattern=separator.data, max_splits=limit)
+    offsets = lists.offsets.to_numpy(zero_copy_only=False)
+    sizes = np.diff(offsets)
+    at = place.data + (sizes if place.data < 0 else 0)
+    bad = (at < 0) | (at >= sizes)
+    if count:
+        bad |= sizes != count[0].data
+    if text.missing is not None:
+        bad |= text.missing
+    where = np.where(bad, 0, offsets[:-1] + at)
+    if not len(lists.values):
+        return None
+    made = lists.values.take(pa.array(where))
+    return Vector(_TEXT, made, None, union(text.bad, bad if bad.any() else None))
+
+
 def _root(arguments: Sequence[Vector], _size: int) -> Vector | None:
     (value,) = arguments
     if value.constant or value.kind is not _FLOAT:
@@ -237,4 +261,6 @@ _FAST: dict[str, Fast] = {
     "str.upper": partial(_cased, pc.ascii_upper),
     "str.lower": partial(_cased, pc.ascii_lower),
     "cut": _cut,
+    "split_item": _split,
+    "split_part": _split,
 }
