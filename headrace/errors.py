@@ -24,6 +24,10 @@ class FalseTraitError(HeadraceError):
     """What was declared of a step, or read from its code, is not what it does."""
 
 
+class ColumnsDifferError(HeadraceError):
+    """A step computed on columns gave something else than the user's function; names both."""
+
+
 class SessionError(HeadraceError):
     """The Spark session or its executors do not fit the pipeline."""
 

@@ -16,6 +16,8 @@ from apache_beam.utils.plugin import BeamPlugin
 from headrace.engine.packaging import Needs
 from headrace.engine.spark_settings import Wish, listed, read_conf
 from headrace.engine.status import StreamOptions
+from headrace.errors import OptionError
+from headrace.plan.settings import ColumnsMode
 
 
 def _positive(text: str) -> int:
@@ -112,6 +114,20 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "Default: accumulators of one key are merged before they travel.",
         )
         parser.add_argument(
+            "--columns", choices=["on", "off"], default="on",
+            help="Compute on whole columns where the rows of a DataFrame enter a step whose "
+            "function says nothing that columns could not do; a row for which they could differ "
+            "goes to your function. off: every row becomes a Python object at once; slower, there "
+            "to compare with, and to tell a fault of ours from one of yours. Default: on.",
+        )
+        parser.add_argument(
+            "--verify_columns", action="store_true",
+            default="HEADRACE_VERIFY_COLUMNS" in os.environ,
+            help="Compute what runs on columns a second time by your own functions, and compare "
+            "every value and its type; a difference ends the run and names the step and the "
+            "element. Slow; for tests. Default: off, unless HEADRACE_VERIFY_COLUMNS is set.",
+        )
+        parser.add_argument(
             "--checkpoint", default="",
             help="Streaming: the folder (a path or a URI: s3://, gs://, abfss://, hdfs://, ...) "
             "where state is kept. "
@@ -178,6 +194,20 @@ def wish_of(known: Any) -> Wish:
         jars=listed(known.spark_jars or ()),
         packages=listed(known.spark_packages or ()),
     )
+
+
+def columns_mode(known: Any) -> ColumnsMode:
+    """Give what the options say of columns.
+
+    Raises:
+        OptionError: columns are to be off and compared.
+    """
+    if known.columns == "off":
+        if known.verify_columns and "HEADRACE_VERIFY_COLUMNS" not in os.environ:
+            msg = "--verify_columns compares what --columns=off turns off: give one of them"
+            raise OptionError(msg)
+        return ColumnsMode.OFF
+    return ColumnsMode.VERIFY if known.verify_columns else ColumnsMode.ON
 
 
 def stream_options(known: Any) -> StreamOptions:

@@ -50,6 +50,7 @@ from headrace.io.preflight import check_sinks
 from headrace.io.sources import ReadFromSpark
 from headrace.options import (
     HeadraceOptions,
+    columns_mode,
     needs_of,
     stream_options,
     told_to_workers,
@@ -201,6 +202,7 @@ class SparkRunner(HeadraceRunner):
             max_bundle_elements=known.max_bundle_elements,
             group_memory_bytes=known.group_memory_mb << 20,
             merge_hot_keys=not known.no_hot_key_merging,
+            columns=columns_mode(known),
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
             main_session=main_session,

@@ -18,8 +18,10 @@ from headrace.plan.supersteps import Plan
 from headrace.quiet import quietly
 
 _FORMATS: dict[str, Callable[..., str]] = {
-    "text": explain, "dot": dot, "svg": svg,
-    "json": lambda plan, regions: explain_json(plan),  # noqa: ARG005 (whole: a program reads it)
+    "text": explain,
+    "dot": lambda plan, regions, columns: dot(plan, regions=regions),  # noqa: ARG005
+    "svg": lambda plan, regions, columns: svg(plan, regions=regions),  # noqa: ARG005
+    "json": lambda plan, regions, columns: explain_json(plan),  # noqa: ARG005 (it is whole)
 }
 
 _EXAMPLE = """\
@@ -30,7 +32,8 @@ example:
 The script is loaded as `python script.py` would load it; what follows -- is handed to it. Every
 pipeline that it runs is caught before it starts and explained instead: which operators share a
 stage, where elements change shards and why. --regions adds what could keep the order of one shard,
-which Beam does not promise, and what is known of each operator.
+which Beam does not promise, and what is known of each operator. --columns adds what elements are
+made of and which steps columns compute; for the others, why not and in which line.
 """
 
 
@@ -51,6 +54,10 @@ def add_to(commands: Any) -> None:
     sub.add_argument(
         "--regions", action="store_true",
         help="show too what may run on many shards and keep the order of one, and why",
+    )
+    sub.add_argument(
+        "--columns", action="store_true",
+        help="show too which steps columns compute, why others are not, and what elements are",
     )
     sub.add_argument(
         "--ordered", action="store_true",
@@ -81,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"headrace: {script} runs no pipeline", file=sys.stderr)
         return 1
     show = _FORMATS[arguments.format]
-    text = "\n".join(show(plan, regions=arguments.regions) for plan in plans)
+    asked = {"regions": arguments.regions, "columns": arguments.columns}
+    text = "\n".join(show(plan, **asked) for plan in plans)
     if arguments.output:
         arguments.output.write_text(text, encoding="utf-8")
     else:

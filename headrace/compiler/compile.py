@@ -1,7 +1,7 @@
 """The compiler's front door: Beam proto in, sealed plan out. Never starts Spark.
 
-check -> ingest -> analyse -> cut parts -> ask for time order -> cut regions, elide -> fuse ->
-schedule -> slice windows -> number elements (of an ordered run) -> seal.
+check -> ingest -> analyse -> cut parts -> lower steps -> ask for time order -> cut regions, elide
+-> fuse -> schedule -> slice windows -> number elements (of an ordered run) -> seal.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.facts import facts_of
 from headrace.compiler.fuse import fuse
 from headrace.compiler.ingest import ingest
+from headrace.compiler.lower_steps import lower_steps
 from headrace.compiler.number_elements import number_elements
 from headrace.compiler.one_channel import one_channel
 from headrace.compiler.passes.place_scripts import scripts_of
@@ -30,6 +31,7 @@ from headrace.compiler.schedule import Schedule, schedule
 from headrace.compiler.slice_windows import slice_windows
 from headrace.compiler.urns import PAR_DO, check_pipeline
 from headrace.plan.claims import Claims, claims_of
+from headrace.plan.expressions import Lowered
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import OperatorId
 from headrace.plan.supersteps import Plan, Stage
@@ -120,6 +122,7 @@ def _compile(
     if in_parts := [o.operator_id for o in graph.operators if o.in_parts]:
         pipeline_proto = cut_parts(pipeline_proto, in_parts)
         graph = analyse(ingest(pipeline_proto))
+    graph = lower_steps(graph, pipeline_proto)
     pipeline_proto = ask_for_time_order(pipeline_proto, graph)
     at_home = elidable_groupings(graph)
     together = one_channel(graph) if ordered else None
@@ -137,6 +140,7 @@ def _compile(
         )
     if verify_traits:
         laid_out = _claiming(laid_out, graph)
+    laid_out = _lowering(laid_out, graph)
     components = beam_fn_api_pb2.ProcessBundleDescriptor(
         pcollections=dict(context.components.pcollections.items()),
         coders=dict(context.components.coders.items()),
@@ -168,6 +172,31 @@ def _claiming(laid_out: Schedule, graph: AnalysedGraph) -> Schedule:
             replace(step, stages=tuple(replace(s, claims=_claims(s, known)) for s in step.stages))
             for step in laid_out.supersteps
         ),
+    )
+
+
+def _lowering(laid_out: Schedule, graph: AnalysedGraph) -> Schedule:
+    """The same schedule, whose stages tell which of their steps columns can compute."""
+    known = {o.operator_id: o.lowered for o in graph.operators if o.lowered is not None}
+    if not known:
+        return laid_out
+    return replace(
+        laid_out,
+        supersteps=tuple(
+            replace(step, stages=tuple(replace(s, lowered=_lowered(s, known)) for s in step.stages))
+            for step in laid_out.supersteps
+        ),
+    )
+
+
+def _lowered(
+    stage: Stage, known: Mapping[OperatorId, Lowered]
+) -> tuple[tuple[str, Lowered], ...]:
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms)
+    return tuple(
+        (transform_id, known[OperatorId(transform.unique_name)])
+        for transform_id, transform in sorted(descriptor.transforms.items())
+        if transform.spec.urn == PAR_DO and transform.unique_name in known
     )
 
 

@@ -115,14 +115,34 @@ def exchange_title(channel: Channel) -> str:
 REGIONS = "regions: what may run on many shards and still give what one shard would, in its order"
 
 
-def explain(plan: Plan, *, regions: bool = False) -> str:
+#: How the lines about columns begin.
+COLUMNS = "columns: what each step gives, and whether columns compute it or why not"
+
+
+def explain(plan: Plan, *, regions: bool = False, columns: bool = False) -> str:
     """The plan with every decision and its reason, as text.
 
     Args:
         plan: what is explained.
         regions: say too what could keep the order of one shard, and what is known of each operator.
+        columns: say too which steps columns compute, and what elements are made of.
     """
-    return "\n".join(_lines(plan, regions)) + "\n"
+    lines = [*_lines(plan, regions), *(_columns(plan) if columns else ())]
+    return "\n".join(lines) + "\n"
+
+
+def _columns(plan: Plan) -> Iterator[str]:
+    yield ""
+    yield COLUMNS
+    for operator in plan.operators:
+        if operator.lowered is None and operator.gives is None and not operator.not_lowered:
+            continue
+        yield f"  {operator.operator_id}"
+        if operator.lowered is not None:
+            yield f"    {'on columns':<12}{operator.lowered}"
+        elif operator.not_lowered:
+            yield f"    {'on objects':<12}because it {operator.not_lowered}"
+        yield f"    {'gives':<12}{operator.gives or 'not known'}"
 
 
 def _lines(plan: Plan, regions: bool) -> Iterator[str]:
@@ -245,6 +265,9 @@ def explain_json(plan: Plan) -> str:
                 "selectivity": [o.traits.selectivity.value, o.traits.selectivity_reason],
                 "forwarding": [o.traits.forwarding.value, o.traits.forwarding_reason],
                 "determinism": [o.traits.determinism.value, o.traits.determinism_reason],
+                "columns": None if o.lowered is None else str(o.lowered),
+                "not_on_columns": o.not_lowered,
+                "gives": None if o.gives is None else str(o.gives),
             }
             for o in plan.operators
         ],

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.errors import PlanError
+from headrace.plan.expressions import Lowered
 from headrace.plan.ids import CollectionId, OperatorId
+from headrace.plan.shapes import Shape
 from headrace.plan.traits import State, Traits
 
 
@@ -42,6 +44,9 @@ class Operator:
     traits: Traits = Traits()
     time_sorted: bool = False  # elements of a key come to it in the order of event time
     in_parts: bool = False  # its DoFn names thread-safe parts, which are not cut off yet
+    lowered: Lowered | None = None  # what it computes, where columns can; None: on objects
+    not_lowered: str = ""  # why on objects; empty for what is no step of the user's
+    gives: Shape | None = None  # what its outputs are made of; None: that is not known
 
     def __post_init__(self) -> None:
         if (self.traits.state is State.KEYED) != bool(self.key):

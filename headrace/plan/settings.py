@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+
+
+class ColumnsMode(Enum):
+    """What becomes of rows that enter a stage as columns."""
+
+    ON = "on"  # they stay columns as far as steps can take them
+    OFF = "off"  # they become objects at once
+    VERIFY = "verify"  # steps run on columns and on objects, and the results are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +22,7 @@ class Settings:
     max_bundle_elements: int = 0  # 0: one bundle per stage and shard
     group_memory_bytes: int = 384 << 20  # grouped values a task keeps before they go to disk
     merge_hot_keys: bool = True  # what a key's elements add up to travels, not each one
+    columns: ColumnsMode = ColumnsMode.ON  # whether steps run on columns where they can
     log_level: int = 30  # user log records below this level stay on the worker
     pickle_library: str = "default"  # Beam's name for what pickled the user's functions
     main_session: bytes = b""  # Beam's session file; empty: the pipeline asked for none

@@ -12,6 +12,7 @@ from enum import Enum
 
 from headrace.errors import PlanError
 from headrace.plan.claims import Claims
+from headrace.plan.expressions import Lowered
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.operators import Operator
@@ -96,6 +97,7 @@ class Stage:
     outputs: tuple[ChannelId, ...] = ()
     order: StageOrder | None = None  # how order numbers are made here; None: there are none
     claims: tuple[tuple[str, Claims], ...] = ()  # what a run is to check, by transform id
+    lowered: tuple[tuple[str, Lowered], ...] = ()  # what columns can compute, by transform id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

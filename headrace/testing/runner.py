@@ -19,7 +19,12 @@ from headrace.engine.host import Host
 from headrace.engine.status import StreamOptions
 from headrace.errors import ResultError
 from headrace.io.frames import Frames
-from headrace.options import HeadraceOptions, stream_options, told_to_workers
+from headrace.options import (
+    HeadraceOptions,
+    columns_mode,
+    stream_options,
+    told_to_workers,
+)
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 from headrace.results import HeadraceResult, StreamResult
@@ -136,6 +141,7 @@ class LocalRunner(HeadraceRunner):
             max_bundle_elements=known.max_bundle_elements,
             group_memory_bytes=known.group_memory_mb << 20,
             merge_hot_keys=not known.no_hot_key_merging,
+            columns=columns_mode(known),
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
             options=told_to_workers(options),

@@ -1,4 +1,4 @@
-"""Runs chains of simple operations of a stage on whole batches.
+"""Runs chains of simple operations of a stage on whole batches: what hands them on.
 
 Beam's operations hand elements on one by one, half a microsecond each. Where a ParDo is simple (see
 `steps`), a batched chain calls the user's function in a loop of its own and passes whole batches
@@ -19,7 +19,6 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
 from headrace.worker.batched.batches import (
-    BATCH_VALUES,
     Assigned,
     Columns,
     Meta,
@@ -28,13 +27,15 @@ from headrace.worker.batched.batches import (
     pick,
 )
 from headrace.worker.batched.cause import Cause
-from headrace.worker.batched.gather import Gatherer, Pilot
-from headrace.worker.batched.plain_values import is_frozen
-from headrace.worker.batched.steps import Shape, Step
-from headrace.worker.batched.weights import FIRST_ROOM, room_after
-from headrace.worker.beam_types import Operation, Value
-
-Node = Callable[[list[Value], Meta], None]
+from headrace.worker.batched.column_batches import (
+    ColumnNode,
+    Node,
+    as_rows,
+    first_element,
+    keeps_columns,
+)
+from headrace.worker.beam_types import Element, Operation, Value
+from headrace.worker.columns.values import ColumnValues
 
 #: Results that are not the plain output value, but say where or when it belongs.
 SPECIAL = (pvalue.TaggedOutput, window.TimestampedValue, WindowedValue)
@@ -62,6 +63,13 @@ class Edge:
         self._receive = receiver.receive
         self._counter = receiver.opcounter
         self._children = children  # None: the receiver itself must see each element
+        self._takers: list[ColumnNode] = []  # those of them that keep columns
+        self._rest: list[Node] = []
+        for child in children or ():
+            if keeps_columns(child):
+                self._takers.append(child)
+            else:
+                self._rest.append(child)
         self._window_fn = window_fn
         self._tag = tag
         self._step_name = step_name
@@ -74,18 +82,42 @@ class Edge:
         if children is None:
             feed(self._receive, values, meta, self._lists)
             return
-        counter = self._counter
         first = (
             windowed_value.create(values[0], meta.times[0], meta.windows[0], meta.panes[0])
             if type(meta) is Columns
             else meta.with_value(values[0])
         )
-        counter.update_from(first)  # counts one and, now and then, samples its size
-        counter.update_collect()
-        if len(values) > 1:
-            counter.element_counter.update(len(values) - 1)
+        self._count(first, len(values))
         for child in children:
             child(values, meta)
+
+    def _count(self, first: Element, size: int) -> None:
+        counter = self._counter
+        counter.update_from(first)  # counts one and, now and then, samples its size
+        counter.update_collect()
+        if size > 1:
+            counter.element_counter.update(size - 1)
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether somebody keeps the columns of a batch."""
+        return bool(self._takers)
+
+    def columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Hand a batch of columns on; who takes objects gets them, made once."""
+        if not len(values):
+            return
+        if self._children is None:
+            for part, its in as_rows(values, meta):
+                feed(self._receive, part, its, self._lists)
+            return
+        self._count(first_element(values, meta), len(values))
+        for taker in self._takers:
+            taker.columns(values, meta)
+        if self._rest:
+            for part, its in as_rows(values, meta):
+                for child in self._rest:
+                    child(part, its)
 
     def single(self, value: Value, meta: Meta) -> None:
         """Hand one result of user code on at once, through Beam's own operations."""
@@ -214,134 +246,6 @@ def element_node(op: Operation, lists: bool = False) -> Node:
 
     def run(values: list[Value], meta: Meta) -> None:
         feed(process, values, meta, lists)
-
-    return run
-
-
-def step_node(step: Step, op: Operation, step_name: str, edge: Edge) -> Node:
-    """A ParDo whose function runs on whole batches."""
-    match step.shape:
-        case Shape.ONE:
-            return _one(step.function, op.scoped_process_state, step_name, edge)
-        case Shape.KEEP:
-            return _keep(step.function, op.scoped_process_state, step_name, edge)
-        case Shape.BLOCK:
-            return _block(step.function, op.scoped_process_state, step_name, edge)
-        case Shape.MANY | Shape.FLAT | Shape.STREAM:
-            return _many(step, op.scoped_process_state, step_name, edge)
-
-
-def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
-    pilot: Pilot | None = None if edge.frozen_type else Pilot()
-    room = FIRST_ROOM
-
-    def one_by_one(values: list[Value], meta: Meta, pilot: Pilot) -> tuple[int, list[Value]]:
-        """Hand results on at once until the pilot is satisfied.
-
-        Gives how many are done, and the last result if it may wait for the others.
-        """
-        for i, value in enumerate(values):
-            if pilot.satisfied:
-                return i, []
-            with state:
-                try:
-                    result = function(value)
-                except Exception as error:  # noqa: BLE001 (raised again with the step's name)
-                    augment(error, step_name)
-            if is_frozen(result):
-                pilot.satisfied = True
-                return i, [result]
-            pilot.saw(result)
-            edge.single(result, pick(meta, [i]))
-        return len(values), []
-
-    def run(values: list[Value], meta: Meta) -> None:
-        # Small inputs may give large results: no more of them at once than memory is meant to hold.
-        start, size = 0, len(values)
-        while size - start > room:
-            end = start + room
-            part(values[start:end], pick(meta, list(range(start, end))))
-            start = end
-        if start:
-            values, meta = values[start:], pick(meta, list(range(start, size)))
-        part(values, meta)
-
-    def part(values: list[Value], meta: Meta) -> None:
-        nonlocal pilot, room
-        out: list[Value] = []
-        if pilot is not None:
-            done, out = one_by_one(values, meta, pilot)
-            if pilot.satisfied:
-                pilot = None
-            if done == len(values):
-                return
-            if done:
-                meta = pick(meta, list(range(done, len(values))))
-                values = values[done:]
-        with state:
-            try:
-                # Not list(map(...)): a StopIteration of user code would end it as if all were done.
-                out += [function(value) for value in values[len(out) :]]
-            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
-                augment(error, step_name)
-        edge.results(out, meta)
-        room = room_after(room, out, BATCH_VALUES)
-
-    return run
-
-
-def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
-    def run(values: list[Value], meta: Meta) -> None:
-        with state:
-            try:
-                chosen = [i for i, value in enumerate(values) if function(value)]
-            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
-                augment(error, step_name)
-        if len(chosen) == len(values):
-            edge.results(values, meta)
-        elif chosen:
-            edge.results([values[i] for i in chosen], pick(meta, chosen))
-
-    return run
-
-
-def _block(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
-    def run(values: list[Value], meta: Meta) -> None:
-        # The times are the function's to give; the window is the global one.
-        numbers = meta.numbers if type(meta) is Columns else None
-        for i, value in enumerate(values):
-            with state:
-                try:
-                    out, times = function(value)
-                except Exception as error:  # noqa: BLE001 (raised again with the step's name)
-                    augment(error, step_name)
-            size = len(out)
-            caused = None if numbers is None else [numbers[i]] * size
-            edge(out, Columns(times, [GLOBAL] * size, [PANE_INFO_UNKNOWN] * size, caused))
-
-    return run
-
-
-def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
-    gatherer = Gatherer(step, edge.frozen_type)
-
-    def run(values: list[Value], meta: Meta) -> None:
-        several = type(meta) is Columns
-        run_of = gatherer.over(values, several)
-        more = True
-        while more:
-            with state:
-                try:
-                    more = next(run_of)
-                except Exception as error:  # noqa: BLE001 (raised again with the step's name)
-                    augment(error, step_name)
-            if gatherer.out:
-                edge.results(gatherer.out, pick(meta, gatherer.origin) if several else meta)
-            if gatherer.odd:
-                ((value, i),) = gatherer.odd
-                gatherer.odd = []
-                edge.single(value, pick(meta, [i]) if several else meta)
-        gatherer.release()
 
     return run
 

@@ -15,8 +15,21 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from headrace.worker.batched.batches import Columns, Meta
-from headrace.worker.batched.chains import Edge, Node, augment
+from headrace.worker.batched.chains import Edge, augment
+from headrace.worker.batched.column_batches import Node, as_rows
+from headrace.worker.batched.column_combining import (
+    Pairs,
+    grouped,
+    joined,
+    known_combine,
+    lists,
+    numbers_for,
+    pairs_of,
+    windows_of,
+)
+from headrace.worker.batched.verified_columns import verify_accumulator
 from headrace.worker.beam_types import CombineFn, Key, Operation, Value, Window
+from headrace.worker.columns.values import ColumnValues
 
 #: Values held before they are added to their accumulators.
 HELD_VALUES = 50_000
@@ -40,8 +53,16 @@ def builtin_of(combine_fn: CombineFn) -> Callable[[Any], Any] | None:
 class PreCombine:
     """Combines what it can before the exchange."""
 
+    takes_columns = True
+
     def __init__(
-        self, op: Operation, step_name: str, edge: Edge, shares_windows: bool = False
+        self,
+        op: Operation,
+        step_name: str,
+        edge: Edge,
+        shares_windows: bool = False,
+        *,
+        verified: bool = False,
     ) -> None:
         self._fn = op.combine_fn
         self._shares_windows = shares_windows  # who follows takes one result for several windows
@@ -58,9 +79,14 @@ class PreCombine:
         self._held: dict[Any, dict[Key, list[Value]]] = {}
         self._accumulators: dict[Any, dict[Key, Value]] = {}
         self._count = 0
+        self._known = known_combine(self._fn, self._builtin)
+        self._verified = verified  # what columns add up to is computed in both ways
+        self._pairs: list[Pairs] = []  # columns that wait to be grouped
+        self._pair_count = 0
 
-    def run(self, values: list[Value], meta: Meta) -> None:
-        """Take a batch."""
+    def __call__(self, values: list[Value], meta: Meta) -> None:
+        """Take a batch of objects."""
+        self._group_pairs()  # they came before
         if self._default:
             table = self._table(None)
             for key, value in values:
@@ -81,13 +107,75 @@ class PreCombine:
         self._count += len(values)
         if self._count >= HELD_VALUES:
             self._add()
-            if sum(map(len, self._accumulators.values())) > self._max_keys:
-                self._emit()
+            self._emit_many()
+
+    def _emit_many(self) -> None:
+        """Send accumulators on, if there are too many to be held."""
+        if sum(map(len, self._accumulators.values())) > self._max_keys:
+            self._emit()
+
+    def columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Take a batch of columns: they are gathered, and grouped many at a time."""
+        pairs = pairs_of(values, meta)
+        if pairs is None:
+            for part, its in as_rows(values, meta):
+                self(part, its)
+            return
+        if self._pairs and not pairs.goes_with(self._pairs[0]):
+            self._group_pairs()
+        self._pairs.append(pairs)
+        self._pair_count += len(values)
+        if self._pair_count >= HELD_VALUES:
+            self._group_pairs()
+
+    def _group_pairs(self) -> None:
+        """Add the columns that wait to the accumulators, or to the values held for them."""
+        if not self._pairs:
+            return
+        pairs, self._pairs, self._pair_count = joined(self._pairs), [], 0
+        groups = grouped(pairs, by_window=not self._default)
+        known = self._known
+        numbers = numbers_for(known, pairs.values)
+        if known is not None and numbers is not None:
+            with self._state:
+                made = known.make(numbers, groups.numbers, len(groups))
+                if self._verified:
+                    self._verify(groups.keys, lists(pairs, groups), made)
+            for windows, places in windows_of(pairs, groups):
+                for window in self._names(windows):
+                    table = self._accumulators.setdefault(window, {})
+                    for i in places:
+                        key = groups.keys[i]
+                        held = table.get(key)
+                        table[key] = made[i] if held is None else known.merge(held, made[i])
+        else:
+            values = lists(pairs, groups)
+            for windows, places in windows_of(pairs, groups):
+                for window in self._names(windows):
+                    of_window = self._table(window)
+                    for i in places:
+                        of_window[groups.keys[i]] += values[i]
+            self._count += len(pairs.values)
+            if self._count >= HELD_VALUES:
+                self._add()
+        self._emit_many()
+
+    def _verify(self, keys: list[Key], values: list[list[Value]], made: list[Value]) -> None:
+        for key, held, found in zip(keys, values, made, strict=True):
+            wanted: dict[Key, Value] = {}
+            self._reduce(wanted, {key: held})
+            verify_accumulator(self._step_name, key, wanted[key], found)
+
+    def _names(self, windows: Any) -> list[Window | _Several | None]:
+        """Give what stands for these windows in the tables."""
+        if self._default:
+            return [None]
+        if self._shares_windows and len(windows) > 1:
+            return [_Several(windows)]
+        return list(windows)
 
     def _tables(self, windows: Any) -> list[dict[Key, list[Value]]]:
-        if self._shares_windows and len(windows) > 1:
-            return [self._table(_Several(windows))]
-        return [self._table(w) for w in windows]
+        return [self._table(name) for name in self._names(windows)]
 
     def _table(self, window: Window | _Several | None) -> dict[Key, list[Value]]:
         found = self._held.get(window)
@@ -99,15 +187,17 @@ class PreCombine:
         with self._state:
             try:
                 for window, table in self._held.items():
-                    known = self._accumulators.setdefault(window, {})
-                    if self._builtin is not None:
-                        _add_builtin(self._builtin, known, table)
-                    else:
-                        self._add_general(known, table)
+                    self._reduce(self._accumulators.setdefault(window, {}), table)
             except Exception as error:  # noqa: BLE001 (raised again with the step's name)
                 augment(error, self._step_name)
         self._held.clear()
         self._count = 0
+
+    def _reduce(self, known: dict[Key, Value], table: dict[Key, list[Value]]) -> None:
+        if self._builtin is not None:
+            _add_builtin(self._builtin, known, table)
+        else:
+            self._add_general(known, table)
 
     def _add_general(self, known: dict[Key, Value], table: dict[Key, list[Value]]) -> None:
         create, add_inputs, add_input = (
@@ -139,6 +229,7 @@ class PreCombine:
 
     def finish(self) -> None:
         """End of the bundle: send everything on."""
+        self._group_pairs()
         self._add()
         self._emit()
 

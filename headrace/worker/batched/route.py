@@ -17,15 +17,14 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils import proto_utils
 
+from headrace.plan.settings import ColumnsMode
+from headrace.plan.supersteps import Stage
 from headrace.worker.batched.batches import Meta, batch_of, numbered
 from headrace.worker.batched.cause import Cause
-from headrace.worker.batched.chains import (
-    Edge,
-    Node,
-    element_node,
-    step_node,
-)
+from headrace.worker.batched.chains import Edge, element_node
+from headrace.worker.batched.column_batches import Node
 from headrace.worker.batched.combining import PreCombine, combine_node, owns_resources
+from headrace.worker.batched.lowered_step import LoweredStep
 from headrace.worker.batched.operations import (
     MAIN_TAG,
     ShardWrite,
@@ -35,9 +34,11 @@ from headrace.worker.batched.operations import (
 )
 from headrace.worker.batched.parameters import Begin
 from headrace.worker.batched.plain_values import frozen_type, is_frozen
+from headrace.worker.batched.step_nodes import step_node
 from headrace.worker.batched.steps import Shape
-from headrace.worker.batched.window_assignment import windows_node
+from headrace.worker.batched.window_assignment import WindowsNode
 from headrace.worker.beam_types import Element, Operation, Proto, Value
+from headrace.worker.columns.values import ColumnValues
 
 _ASSIGN_WINDOWS = common_urns.primitives.ASSIGN_WINDOWS.urn
 _PHASES = {
@@ -81,10 +82,21 @@ class Rebatcher:
 class Route:
     """The batched chains of one stage."""
 
-    def __init__(self, descriptor: Proto, ops: dict[str, Any], context: Any) -> None:
+    def __init__(
+        self,
+        descriptor: Proto,
+        ops: dict[str, Any],
+        context: Any,
+        stage: Stage,
+        columns: ColumnsMode,
+    ) -> None:
         self._descriptor = descriptor
         self._ops = ops
         self._context = context
+        self._verified = columns is ColumnsMode.VERIFY
+        # A DoFn that checks itself is called for each element.
+        checked = {transform_id for transform_id, _ in stage.claims}
+        self._lowered = {t: found for t, found in stage.lowered if t not in checked}
         self._consumers: dict[str, list[str]] = defaultdict(list)
         self._nodes: dict[str, Node] = {}
         self._precombines: dict[str, PreCombine] = {}
@@ -149,12 +161,18 @@ class Route:
         proto = self._descriptor.transforms[transform_id]
         name = op.name_context.logging_name()
         if isinstance(op, ShardWrite):
-            return op.writer.write  # type: ignore[no-any-return]
+            takes = getattr(op.writer, "takes_columns", False)
+            return WriterNode(op.writer) if takes else op.writer.write
         if isinstance(op, SimpleDo):
             if op.step.shape is Shape.BLOCK and type(op.window_fn) is not GlobalWindows:
                 return self._by_element(op)  # its times alone do not say where the outputs belong
-            return begun_node(
-                op.step.begin, step_node(op.step, op, name, self._outputs(transform_id, op, name))
+            edge = self._outputs(transform_id, op, name)
+            node = begun_node(op.step.begin, step_node(op.step, op, name, edge))
+            lowered = self._lowered.get(transform_id)
+            if lowered is None or op.step.begin is not None or len(op.spec.output_tags) != 1:
+                return node
+            return LoweredStep(
+                lowered, op.step, node, op, name, edge, verified=self._verified
             )
         if len(proto.outputs) != 1:
             return self._by_element(op)
@@ -163,16 +181,19 @@ class Route:
                 proto.spec.payload, beam_runner_api_pb2.WindowingStrategy
             )
             window_fn = core.Windowing.from_runner_api(strategy, self._context).windowfn
-            return windows_node(window_fn, op, name, self._edge(transform_id))
+            edge = self._edge(transform_id)
+            return WindowsNode(window_fn, op, name, edge, verified=self._verified)
         if isinstance(op, operations.PGBKCVOperation) and op.timestamp_combiner is None:
             (pcoll,) = proto.outputs.values()
             shares = all(
                 getattr(getattr(self._ops[c], "writer", None), "shares_windows", False)
                 for c in self._consumers[pcoll]
             )
-            held = PreCombine(op, name, self._edge(transform_id), shares)
+            held = PreCombine(
+                op, name, self._edge(transform_id), shares, verified=self._verified
+            )
             self._precombines[transform_id] = held
-            return held.run
+            return held
         if isinstance(op, operations.CombineOperation) and proto.spec.urn in _PHASES:
             combine_fn = pickler.loads(op.spec.serialized_fn)[0]
             if not owns_resources(combine_fn):
@@ -200,6 +221,23 @@ class Route:
         main.frozen_type = main.frozen_type and all(e.frozen_type for e in edges.values())
         others.update(edges)
         return main
+
+
+class WriterNode:
+    """The end of a stage whose writer takes columns."""
+
+    takes_columns = True
+
+    def __init__(self, writer: Any) -> None:
+        self._writer = writer
+
+    def __call__(self, values: list[Value], meta: Meta) -> None:
+        """Take a batch of objects."""
+        self._writer.write(values, meta)
+
+    def columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Take a batch of columns."""
+        self._writer.write_columns(values, meta)
 
 
 def begun_node(begin: Begin | None, node: Node) -> Node:

@@ -10,7 +10,6 @@ import numbers
 import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import attrgetter
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -20,8 +19,13 @@ from headrace.errors import ColumnTypeError
 from headrace.plan.order import PortOrder
 from headrace.worker.batched.batches import Columns, Meta, columns
 from headrace.worker.batched.cause import Cause
+from headrace.worker.batched.column_batches import as_rows, each_in_one_window
+from headrace.worker.batched.verified_columns import verify_arrays
 from headrace.worker.batched.weights import WAITING_BYTES, weight
 from headrace.worker.beam_types import Element, Key, Value
+from headrace.worker.columns.values import ColumnValues
+from headrace.worker.exchange.column_fields import arrays_of
+from headrace.worker.exchange.element_fields import Getters
 from headrace.worker.exchange.order_numbers import Numberer, pack
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 
@@ -58,7 +62,9 @@ class ColumnWriter:
         shard: int,
         super_tuple_bytes: int,
         order: PortOrder | None = None,
+        verified: bool = False,
     ) -> None:
+        self._verified = verified  # columns that come as such are made of objects too
         self._channel, self._name, self._schema, self._send = channel, name, schema, send
         self._numberer = None if order is None else Numberer(order)
         self._width = 0 if order is None else order.number_bytes
@@ -76,7 +82,44 @@ class ColumnWriter:
         self._held: list[Value] = []  # one tuple of column values per row
         self._held_bytes = 0  # of texts and the like among them
         self._limit = 256  # grows or shrinks to what fills `_target_bytes`
+        self._columns: list[pa.RecordBatch] = []  # came as columns, and wait for more
+        self._column_bytes = 0
         self._seq = 0
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether columns are of use: a row that is numbered is looked at by itself."""
+        return self._numberer is None
+
+    def write_columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Take a batch of columns; they stay columns where objects would give the same."""
+        arrays = arrays_of(values, self._schema) if each_in_one_window(meta) else None
+        if arrays is None:
+            for rows, its in as_rows(values, meta):
+                self.write(rows, its)
+            return
+        if self._verified:
+            rows = [self._getters[type(value)](value) for value in values.objects()]
+            verify_arrays(self._name, self._schema.names, self._arrays(rows), arrays)
+        self._ship_held()  # they came before
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        self._columns.append(batch)
+        self._column_bytes += batch.nbytes
+        if self._column_bytes >= self._target_bytes:
+            self._ship_columns()
+
+    def _ship_columns(self) -> None:
+        """Ship what came as columns, in parts of about the size that is aimed at."""
+        if not self._columns:
+            return
+        size, self._column_bytes = self._column_bytes, 0
+        held, self._columns = self._columns, []
+        batch = held[0] if len(held) == 1 else pa.concat_batches(held)
+        rows = batch.num_rows
+        parts = max(1, min(rows, round(size / self._target_bytes)))
+        for i in range(parts):
+            start, end = rows * i // parts, rows * (i + 1) // parts
+            self._ship_batch(batch.slice(start, end - start))
 
     def process(self, element: Element) -> None:
         """Take one windowed value."""
@@ -93,6 +136,7 @@ class ColumnWriter:
 
     def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
+        self._ship_columns()  # they came before
         get = self._getters
         # Fields are taken out at once: the element may be changed by its maker later on.
         rows = [get[type(value)](value) for value in values]
@@ -123,6 +167,7 @@ class ColumnWriter:
     def flush(self) -> None:
         """Ship what is held."""
         self._ship_held()
+        self._ship_columns()
         if self._numberer is not None:
             self._numberer.forget()
 
@@ -132,11 +177,15 @@ class ColumnWriter:
             size = _light_head(self._held) if heavy else self._limit
             held, self._held = self._held[:size], self._held[size:]
             numbers, self._numbers = self._numbers[:size], self._numbers[size:]
-            self._ship(held, pack(numbers, self._width) if numbers else b"")
+            size = self._ship_batch(
+                self._batch(held), pack(numbers, self._width) if numbers else b""
+            )
+            self._adapt(len(held), size)
 
-    def _ship(self, held: list[Value], numbers: bytes) -> None:
-        payload = self._batch(held).serialize().to_pybytes()
-        count = len(held)
+    def _ship_batch(self, batch: pa.RecordBatch, numbers: bytes = b"") -> int:
+        """Ship rows; give the bytes that they take."""
+        payload = batch.serialize().to_pybytes()
+        count = batch.num_rows
         self._send(
             SuperTuple(
                 self._shard, Rank.DATA, self._channel, PayloadKind.COLUMNS, self._seq, count,
@@ -144,7 +193,7 @@ class ColumnWriter:
             )
         )
         self._seq += count
-        self._adapt(count, len(payload))
+        return len(payload)
 
     def _batch(self, held: list[Value]) -> pa.RecordBatch:
         try:
@@ -198,66 +247,6 @@ def _light_head(rows: list[Value]) -> int:
         if total > WAITING_BYTES:
             return max(1, count)
     return len(rows)
-
-
-class Getters(dict[type, Callable[[Any], Any]]):
-    """For each class of elements, the function that gives the values of the columns."""
-
-    def __init__(self, name: str, columns: list[str]) -> None:
-        super().__init__()
-        self._name, self._columns = name, columns
-
-    def __missing__(self, kind: type) -> Callable[[Any], Any]:
-        """Decide once per class."""
-        self[kind] = getter = self._getter(kind)
-        return getter
-
-    def _getter(self, kind: type) -> Callable[[Any], Any]:
-        columns = self._columns
-        if issubclass(kind, dict):
-            return self._from_dict
-        named = getattr(kind, "_fields", None) or getattr(kind, "__dataclass_fields__", None)
-        if kind.__module__ == "apache_beam.pvalue" and kind.__name__ == "Row":
-            return self._from_row
-        if named is not None:
-            strange = set(named) ^ set(columns)
-            if strange:
-                self._differ(strange)
-            if issubclass(kind, tuple) and list(named) == columns:
-                return lambda value: value  # a tuple that is the row already
-            if len(columns) == 1:
-                only = columns[0]
-                return lambda value: (getattr(value, only),)
-            return attrgetter(*columns)
-        if issubclass(kind, tuple | list):
-            return self._from_tuple
-        if len(columns) == 1:
-            return lambda value: (value,)
-        msg = f"{self._name}: an element of type {kind.__qualname__} has no fields"
-        raise ColumnTypeError(msg)
-
-    def _from_dict(self, value: dict[str, Any]) -> Iterable[Value]:
-        strange = value.keys() - set(self._columns)
-        if strange:
-            self._differ(strange)
-        return tuple(map(value.get, self._columns))
-
-    def _from_row(self, value: Value) -> Iterable[Value]:
-        return self._from_dict(value.as_dict())
-
-    def _from_tuple(self, value: Value) -> Any:
-        if len(value) != len(self._columns):
-            msg = (
-                f"{self._name}: an element has {len(value)} fields, "
-                f"the schema has {len(self._columns)} columns"
-            )
-            raise ColumnTypeError(msg)
-        return value
-
-    def _differ(self, names: Iterable[Value]) -> None:
-        shown = ", ".join(sorted(map(repr, names)))
-        msg = f"{self._name}: the element and the schema do not share {shown}"
-        raise ColumnTypeError(msg)
 
 
 def _preparer(name: str, path: str, kind: pa.DataType) -> Callable[[Any], Any]:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.state.room import room_for
-from headrace.worker.beam_types import Value
 from headrace.worker.exchange.column_writer import ColumnWriter
 
 #: Rows of a row group: readers skip and share work by groups, so few large ones are better.
@@ -35,6 +34,7 @@ class FileWriter(ColumnWriter):
         wrote: told the name of each file, and how many rows it has.
         shard: stands in the file's name.
         super_tuple_bytes: about how much is made Arrow at once.
+        verified: columns that come as such are made of objects too, and compared.
     """
 
     def __init__(
@@ -47,9 +47,11 @@ class FileWriter(ColumnWriter):
         wrote: Callable[[str, int], None],
         shard: int,
         super_tuple_bytes: int,
+        verified: bool = False,
     ) -> None:
         super().__init__(
-            channel, name, schema, _nobody, shard=shard, super_tuple_bytes=super_tuple_bytes
+            channel, name, schema, _nobody, shard=shard, super_tuple_bytes=super_tuple_bytes,
+            verified=verified,
         )
         self._folder = folder
         self._wrote = wrote
@@ -72,14 +74,14 @@ class FileWriter(ColumnWriter):
         self._wrote(self._file_name, self._rows)
         self._rows = 0
 
-    def _ship(self, held: list[Value], numbers: bytes) -> None:  # noqa: ARG002 (files have none)
-        batch = self._batch(held)
+    def _ship_batch(self, batch: pa.RecordBatch, numbers: bytes = b"") -> int:  # noqa: ARG002 (files have none)
+        """Add rows to the file; give the bytes that they take."""
         self._batches.append(batch)
         self._waiting += batch.num_rows
         self._waiting_bytes += batch.nbytes
-        self._adapt(len(held), batch.nbytes)
         if self._waiting >= GROUP_ROWS or self._waiting_bytes >= GROUP_BYTES:
             self._write()
+        return int(batch.nbytes)
 
     def _write(self) -> None:
         if not self._batches:

@@ -23,8 +23,11 @@ from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import ColumnTypeError, TransportError
 from headrace.plan.names import PARTITION_COLUMN, TIME_COLUMN, TIME_OR_DROP_COLUMN
-from headrace.worker.batched.batches import Columns, Meta
+from headrace.plan.schema_shapes import shape_of_schema
+from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta
+from headrace.worker.batched.column_batches import TimeColumns, part_of
 from headrace.worker.beam_types import Value, WindowedCoder
+from headrace.worker.columns.values import ColumnValues, of_arrow
 
 _LOG = logging.getLogger(__name__)
 
@@ -67,7 +70,11 @@ class RowReader:
             msg = f"the rows of a DataFrame cannot be read with {coder!r}"
             raise TransportError(msg)
         self._rows = _struct(coder.schema)
+        self._shape = shape_of_schema(coder.schema)
+        self._readers = [_column(field.type) for field in coder.schema.fields]
         self._width = len(coder.schema.fields)
+        #: Whether `columns` can be asked; what is inside a struct has to be told by its type alone.
+        self.gives_columns = not any(_reads_inside(field.type) for field in coder.schema.fields)
         if now is not None:
             self.meta = GlobalWindows.windowed_value(None, Timestamp(micros=now))
         self._ceiling = ceiling
@@ -101,6 +108,32 @@ class RowReader:
                     [self.meta.windows] * count,
                     [self.meta.pane_info] * count,
                 )
+
+    def columns(
+        self, batch: pa.RecordBatch, most: int
+    ) -> Iterator[tuple[ColumnValues, Meta] | tuple[list[Value], Meta]]:
+        """Give the rows of a batch as columns, at most so many at a time.
+
+        Where the columns are not what the shape says, they come as objects.
+
+        Raises:
+            ColumnTypeError: a row has no event time.
+        """
+        timed = self._with_times(batch)
+        size = timed.num_rows
+        if not size:
+            return
+        values = of_arrow(timed.columns[: self._width], self._shape, size, self._readers)
+        if values is None:
+            yield from self.timed(timed, min(most, BATCH_VALUES))
+            return
+        times = self._times(timed)
+        meta: Meta = self.meta
+        if times is not None:
+            meta = TimeColumns(times.to_numpy(), self.meta.windows, self.meta.pane_info)
+        for start in range(0, size, most):
+            end = min(start + most, size)
+            yield values.slice(start, end), part_of(meta, start, end)
 
     def _with_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Leave rows without a time out, if that was asked for."""
@@ -195,6 +228,18 @@ def _column(field: Any) -> Column | None:
             return _read_instants
         case _:
             return None
+
+
+def _reads_inside(field: Any) -> bool:
+    """Whether a field of a struct needs a reader of its own; an instant is known as such."""
+    if field.WhichOneof("type_info") != "row_type" or field.nullable:
+        return False
+    inside = [inner.type for inner in field.row_type.schema.fields]
+    return any(map(_reads_inside, inside)) or any(
+        _column(kind) not in (None, _read_instants)
+        for kind in inside
+        if kind.WhichOneof("type_info") != "row_type" or kind.nullable
+    )
 
 
 def _read_instants(column: pa.Array) -> list[Value]:

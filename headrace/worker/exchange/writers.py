@@ -7,16 +7,18 @@ of channel it is was settled when the writer was built, so no element asks again
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from apache_beam.coders.coder_impl import create_OutputStream
 
 from headrace.worker.batched.batches import Meta, batch_of, elements
+from headrace.worker.batched.column_batches import as_rows
 from headrace.worker.batched.plain_values import (
     is_frozen,
 )
 from headrace.worker.batched.weights import WAITING_BYTES, weight
 from headrace.worker.beam_types import Element, Value, WindowedCoder
+from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 
@@ -39,11 +41,39 @@ class Writer(Protocol):
         """Ship what is held."""
 
 
+class ColumnTaker(Writer, Protocol):
+    """A writer that takes batches of columns too."""
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether it is the better for it."""
+
+    def write_columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Take a batch of columns."""
+
+
+def takes_columns(writer: Writer) -> TypeGuard[ColumnTaker]:
+    """Whether a writer is to be given columns as they are."""
+    return bool(getattr(writer, "takes_columns", False))
+
+
 class Fanout:
     """Hands each element to the writers of several channels."""
 
     def __init__(self, writers: list[Writer]) -> None:
         self._writers = writers
+        self.takes_columns = any(map(takes_columns, writers))
+
+    def write_columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Take a batch of columns."""
+        rest = [writer for writer in self._writers if not takes_columns(writer)]
+        for writer in self._writers:
+            if takes_columns(writer):
+                writer.write_columns(values, meta)
+        if rest:
+            for rows, its in as_rows(values, meta):
+                for writer in rest:
+                    writer.write(rows, its)
 
     def process(self, element: Element) -> None:
         """Take one windowed value."""
@@ -64,8 +94,15 @@ class Fanout:
 class LocalWriter:
     """Hands elements to a stage of the same superstep, as the objects they are."""
 
-    def __init__(self, push: Callable[[list[Value], Meta], None]) -> None:
+    def __init__(
+        self,
+        push: Callable[[list[Value], Meta], None],
+        push_columns: Callable[[ColumnValues, Meta], None] | None = None,
+    ) -> None:
+        """Describe a neighbour: `push_columns` is given where it keeps columns."""
         self._push = push
+        self._push_columns = push_columns
+        self.takes_columns = push_columns is not None
         self._held: list[Value] = []
         self._bytes = 0
 
@@ -85,6 +122,12 @@ class LocalWriter:
         """Take a batch."""
         self.flush()
         self._push(values, meta)
+
+    def write_columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Take a batch of columns."""
+        assert self._push_columns is not None
+        self.flush()
+        self._push_columns(values, meta)
 
     def flush(self) -> None:
         """Ship what is held."""

@@ -24,7 +24,7 @@ from headrace.worker.task.bundles import blaming
 from headrace.worker.task.descriptors import Descriptors
 from headrace.worker.task.element_merger import ElementMerger
 from headrace.worker.task.memory import GroupingSpec, Memory, Need, SideSpec, SideView
-from headrace.worker.task.outlets import Outlets, Push, Send
+from headrace.worker.task.outlets import Outlets, Push, PushColumns, Send
 from headrace.worker.task.sorting import bind_sorter
 from headrace.worker.task.stage import StageRun
 
@@ -34,7 +34,9 @@ class Built:
 
     def __init__(self, task: SuperstepTask, shard: int, take: Send) -> None:
         self.descriptors = Descriptors(task.components, task.channels)
-        self.outlets = Outlets(task, shard, self.descriptors, take, self._reader)
+        self.outlets = Outlets(
+            task, shard, self.descriptors, take, self._reader, self._column_reader
+        )
         self.stages: list[StageRun] = []  # in the order of the plan
         self.readers: dict[int, tuple[StageRun, str]] = {}  # channel -> who reads it, and where
         self.groupers: dict[int, Grouper] = {}  # channel -> where its elements are grouped
@@ -46,6 +48,10 @@ class Built:
     def _reader(self, channel: int) -> Push:
         run, transform_id = self.readers[channel]
         return partial(run.push, transform_id)
+
+    def _column_reader(self, channel: int) -> PushColumns | None:
+        run, transform_id = self.readers[channel]
+        return partial(run.push_columns, transform_id) if run.takes_columns(transform_id) else None
 
     def each_grouper(self) -> list[Grouper]:
         """Give every grouper once: several channels may fill one."""
@@ -77,7 +83,7 @@ def build(
         with blaming(stage):
             run = StageRun(
                 stage, numbers[stage], built.descriptors.components, memory, built.outlets.writer,
-                task.settings.max_bundle_elements, bounded=bounded,
+                task.settings.max_bundle_elements, task.settings.columns, bounded=bounded,
             )
             _bind_state(task, run, built.descriptors, memory, bounded=bounded)
             _bind_numbers(task, run, built)

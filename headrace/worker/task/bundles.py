@@ -16,6 +16,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.worker import bundle_processor, statesampler
 from apache_beam.utils import proto_utils
 
+from headrace.plan.settings import ColumnsMode
 from headrace.plan.supersteps import Port, Stage
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.cause import caused_by
@@ -24,6 +25,7 @@ from headrace.worker.batched.checked_calls import arm
 from headrace.worker.batched.operations import Finalisers, ShardWrite, Shared, quick_sampling
 from headrace.worker.batched.route import Route
 from headrace.worker.beam_types import Operation, Proto, Value
+from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.writers import Writer
 from headrace.worker.task.memory import Cells, Timers
 
@@ -70,6 +72,7 @@ class Bundles:
         make_writer: MakeWriter,
         max_bundle_elements: int,
         leave: Leave,
+        columns: ColumnsMode = ColumnsMode.ON,
     ) -> None:
         self._stage = stage
         descriptor = beam_fn_api_pb2.ProcessBundleDescriptor()
@@ -99,7 +102,8 @@ class Bundles:
                 writer = make_writer([p for p in stage.writes if p.transform_id == transform_id])
                 op.bind(writer)
                 self._writers.append(writer)
-        self._route = Route(descriptor, self.ops, factory.context)
+        self._columns = columns
+        self._route = Route(descriptor, self.ops, factory.context, stage, columns)
         Shared.forget()
         self.stateful: list[str] = []  # the transforms that have state
         self._bind_timers(descriptor, factory, timers)
@@ -152,6 +156,20 @@ class Bundles:
         with self.active(), caused_by(None):
             self.begin()
             self._route.entries[transform_id](values, meta)
+            self._in_bundle += len(values)
+            if self._limit is not None and self._in_bundle >= self._limit:
+                self.end()
+
+    def takes_columns(self, transform_id: str) -> bool:
+        """Whether batches of columns that enter here are of use."""
+        on = self._columns is not ColumnsMode.OFF
+        return on and self._route.entries[transform_id].takes_columns
+
+    def run_columns(self, transform_id: str, values: ColumnValues, meta: Meta) -> None:
+        """Process a batch of columns."""
+        with self.active(), caused_by(None):
+            self.begin()
+            self._route.entries[transform_id].columns(values, meta)
             self._in_bundle += len(values)
             if self._limit is not None and self._in_bundle >= self._limit:
                 self.end()

@@ -11,9 +11,11 @@ from functools import partial
 import pyarrow as pa
 
 from headrace.plan.order import PortOrder
+from headrace.plan.settings import ColumnsMode
 from headrace.plan.supersteps import MERGE_SHARD, Channel, ChannelKind, Port
 from headrace.worker.batched.batches import Meta
 from headrace.worker.beam_types import Value
+from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.column_writer import ColumnWriter
 from headrace.worker.exchange.file_writer import FileWriter
 from headrace.worker.exchange.group_writer import GroupWriter
@@ -38,6 +40,7 @@ from headrace.worker.task.descriptors import Descriptors
 Send = Callable[[SuperTuple], None]
 #: Takes a batch into the stage that reads a local channel.
 Push = Callable[[list[Value], Meta], None]
+PushColumns = Callable[[ColumnValues, Meta], None]
 
 
 class Outlets:
@@ -50,6 +53,7 @@ class Outlets:
         descriptors: Descriptors,
         take: Send,
         reader: Callable[[int], Push],
+        column_reader: Callable[[int], PushColumns | None],
     ) -> None:
         """Describe a task.
 
@@ -59,12 +63,14 @@ class Outlets:
             descriptors: for the coders.
             take: takes a super tuple of a grouping on this very shard.
             reader: gives what takes the elements of a local channel.
+            column_reader: gives what takes them as columns; None where that is of no use.
         """
         self._task = task
         self._shard = shard
         self._descriptors = descriptors
         self._take = take
         self._reader = reader
+        self._column_reader = column_reader
         self._target: Send | None = None
         self._folders: Mapping[int, str] = {}
         self._counts: dict[int, int] = {}
@@ -115,21 +121,23 @@ class Outlets:
         if channel.groups:
             return self._groups(index)
         if channel.kind is ChannelKind.LOCAL:
-            return LocalWriter(self._reader(index))
+            return LocalWriter(self._reader(index), self._column_reader(index))
         return self._rows(index)
 
     def _columns(self, index: int, order: PortOrder | None) -> Writer:
         label = self._task.channels[index].label
         schema = pa.ipc.read_schema(pa.py_buffer(dict(self._task.schemas)[index]))
         size = self._task.settings.super_tuple_bytes
+        verified = self._task.settings.columns is ColumnsMode.VERIFY
         if index in self._task.direct:
             return FileWriter(
                 index, label, schema, folder=partial(self._folder_of, index),
                 wrote=partial(self._wrote, index), shard=self._shard, super_tuple_bytes=size,
+                verified=verified,
             )
         return ColumnWriter(
             index, label, schema, self.send, shard=self._shard % self._task.shards,
-            super_tuple_bytes=size, order=order,
+            super_tuple_bytes=size, order=order, verified=verified,
         )
 
     def _folder_of(self, index: int) -> str:

@@ -19,7 +19,6 @@ from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.order import source_number
 from headrace.plan.settings import Settings
 from headrace.plan.sources import Frame
-from headrace.worker.batched.batches import BATCH_VALUES, numbered
 from headrace.worker.beam_types import Value
 from headrace.worker.exchange.row_reader import RowReader
 from headrace.worker.exchange.super_tuples import (
@@ -31,6 +30,7 @@ from headrace.worker.exchange.super_tuples import (
 from headrace.worker.protocol import Epoch, ShardReport, StageReport, SuperstepTask
 from headrace.worker.task.build import Built, build
 from headrace.worker.task.bundles import blaming, call_finalisers
+from headrace.worker.task.frame_rows import push_frame
 from headrace.worker.task.in_memory import InMemory
 from headrace.worker.task.logs import TaskLogs
 from headrace.worker.task.memory import Memory
@@ -193,14 +193,11 @@ class ShardRun:
                 now = clock.watermark(epoch.now)
             ceiling = clock.ceiling(epoch.now)
         reader = RowReader(built.descriptors.coder(source), now=now, ceiling=ceiling, step=step)
-        most = min(BATCH_VALUES, self._task.settings.max_bundle_elements or BATCH_VALUES)
-        number = source_number(source, self._partition) if run.order is not None else 0
-        for batch in batches:
-            for rows, meta in reader.timed(batch, most):
-                if run.order is not None:
-                    meta = numbered(rows, meta, range(number, number + len(rows)))
-                    number += len(rows)
-                run.push(transform_id, rows, meta)
+        push_frame(
+            batches, reader, run, transform_id,
+            first_number=source_number(source, self._partition),
+            max_bundle_elements=self._task.settings.max_bundle_elements,
+        )
         self._highs, self._untimed = reader.highs, reader.dropped
 
     def _take_rows(self, rows: Iterable[SuperTuple], built: Built) -> None:

@@ -20,6 +20,7 @@ from apache_beam.runners.common import DoFnSignature
 
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.clocks import MIN_TIME
+from headrace.plan.settings import ColumnsMode
 from headrace.plan.supersteps import Stage
 from headrace.worker.batched.batches import (
     BATCH_VALUES,
@@ -31,7 +32,9 @@ from headrace.worker.batched.batches import (
 )
 from headrace.worker.batched.cause import caused_by
 from headrace.worker.batched.chains import pick_one
+from headrace.worker.batched.column_batches import as_rows
 from headrace.worker.beam_types import Element, Proto, Value
+from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.order_numbers import Numbers, widened
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import Epoch
@@ -72,6 +75,7 @@ class StageRun:
         memory: Memory,
         make_writer: MakeWriter,
         max_bundle_elements: int,
+        columns: ColumnsMode = ColumnsMode.ON,
         *,
         bounded: bool,
     ) -> None:
@@ -84,6 +88,7 @@ class StageRun:
             # Where bundles are cut depends on the shards: in an ordered run nothing may show it.
             max_bundle_elements if stage.order is None else 0,
             self._split_off,
+            columns,
         )
         self._splittable = [
             (transform_id, op)
@@ -148,6 +153,21 @@ class StageRun:
                 return
             values, meta = admitted
         self._enter(transform_id, values, meta)
+
+    def takes_columns(self, transform_id: str) -> bool:
+        """Whether batches of columns may come in here, and are of use."""
+        needs = (self.order, self.late, self.pending, self.sorter)  # these look at objects
+        if any(need is not None for need in needs) or self._splittable:
+            return False
+        return self.bundles.takes_columns(transform_id)
+
+    def push_columns(self, transform_id: str, values: ColumnValues, meta: Meta) -> None:
+        """Process a batch of columns, where `takes_columns` says so."""
+        if self.trace is None:
+            self.bundles.run_columns(transform_id, values, meta)
+            return
+        for part, its in as_rows(values, meta):
+            self._run(transform_id, part, its)
 
     def push_groups(self, transform_id: str, groups: list[Value], meta: Meta) -> None:
         """Push what a grouping made.

@@ -1,0 +1,162 @@
+"""Lowers a step: from the user's function to an expression over columns.
+
+Takes a DoFn, what it is given beside the element, and the shape of its elements. Gives a `Lowered`,
+or the reason why there is none, with the line of the user's text. For functions with one output or
+none for each element, whose text is at hand and is that of the code that runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import get_type_hints
+
+from headrace.compiler import lower_build as build
+from headrace.compiler.code_names import static_attribute
+from headrace.compiler.code_subject import (
+    Emits,
+    Takes,
+    lifecycle,
+    subject_of,
+    wrapped_callable,
+)
+from headrace.compiler.lower_build import Unlowerable
+from headrace.compiler.lower_calls import known_name
+from headrace.compiler.lower_operands import Operand, as_expression, operand_of
+from headrace.compiler.lower_shapes import shape_of_hint
+from headrace.compiler.lower_statements import End, Given, end_of, given_of, kept_of, value_of
+from headrace.plan.expressions import Constant, Construct, Lowered
+from headrace.plan.shapes import NONE, RecordShape, Shape
+
+_LOGGER = logging.getLogger(__name__)
+
+_HERE = ast.Name("it")  # where a step is a function of Python's own, there is no text
+
+
+@dataclass(frozen=True, slots=True)
+class NotLowered:
+    """Why a step is computed on objects."""
+
+    reason: str
+
+
+def lower(
+    dofn: object,
+    shape: Shape,
+    args: Sequence[object] = (),
+    kwargs: Mapping[str, object] | None = None,
+) -> Lowered | NotLowered:
+    """What a DoFn computes from elements of a shape.
+
+    Args:
+        dofn: an instance.
+        shape: of its elements.
+        args: what it is given beside the element, as in `beam.Map(f, 3)`.
+        kwargs: the same by name.
+    """
+    try:
+        return _lowered(dofn, shape, args, kwargs or {})
+    except Unlowerable as e:
+        return NotLowered(str(e))
+    except Exception as e:  # odd code must cost speed, never the pipeline
+        _LOGGER.debug("a step was not lowered", exc_info=True)
+        return NotLowered(f"the analysis gave up on its code ({type(e).__name__})")
+
+
+def promised(dofn: object) -> Shape | None:
+    """The shape that the annotation of a function's first parameter promises for its elements."""
+    subject = subject_of(dofn)
+    function = subject.function
+    if subject.takes is not Takes.ELEMENT or not isinstance(function, FunctionType):
+        return None
+    taken = subject.bound_positional + int(subject.owner is not None)
+    code = function.__code__
+    if taken >= code.co_argcount:
+        return None
+    try:
+        hints = get_type_hints(function)
+    except Exception:  # noqa: BLE001 (a user's annotation may name anything)
+        return None
+    hint = hints.get(code.co_varnames[taken])
+    return None if hint is None else shape_of_hint(hint)
+
+
+def _lowered(
+    dofn: object, shape: Shape, args: Sequence[object], kwargs: Mapping[str, object]
+) -> Lowered:
+    for name, _ in lifecycle(dofn):
+        msg = f"has {name}"
+        raise Unlowerable(msg)
+    subject = subject_of(dofn)
+    element = build.element(shape, "x")
+    given: list[Operand] = [element]
+    if subject.takes is Takes.SPREAD:
+        plain = not isinstance(shape, RecordShape) or shape.is_tuple
+        if not isinstance(element, Construct) or not plain:
+            msg = f"spreads {shape}"
+            raise Unlowerable(msg)
+        given = list(element.items)
+    given += [operand_of(a) for a in args]
+    named = {name: operand_of(v) for name, v in kwargs.items()}
+    target = wrapped_callable(dofn)
+    if target is None:
+        end = _end(subject.function, subject.owner, given, named, Emits.ITEMS)
+    else:
+        end = _end(target, None, given, named, subject.emits)
+    return _made(end, shape, subject.emits)
+
+
+def _made(end: End, shape: Shape, emits: Emits) -> Lowered:
+    if emits is Emits.PREDICATE:
+        return Lowered(shape=shape, gives=None, keeps=build.test(value_of(end)))
+    kept = kept_of(end)
+    always = isinstance(kept, Constant) and kept.value is True
+    if isinstance(kept, Constant) and not always:
+        msg = "gives no output"
+        raise Unlowerable(msg)
+    given = given_of(end)
+    if given is None or given.shape == NONE:
+        msg = "gives nothing but None"
+        raise Unlowerable(msg)
+    return Lowered(shape=shape, gives=given, keeps=None if always else kept)
+
+
+def _end(
+    target: object,
+    owner: object | None,
+    given: list[Operand],
+    named: dict[str, Operand],
+    emits: Emits,
+) -> End:
+    """Where calling an object leads."""
+    if isinstance(target, functools.partial):
+        before = [operand_of(a) for a in target.args]
+        held = {name: operand_of(v) for name, v in target.keywords.items()}
+        return _end(target.func, None, [*before, *given], {**held, **named}, emits)
+    if isinstance(target, MethodType):
+        return _end(target.__func__, target.__self__, given, named, emits)
+    if isinstance(target, FunctionType):
+        return _followed(target, owner, given, named, emits)
+    name = known_name(target)
+    if name is not None and emits is not Emits.ITEMS and not named:
+        return Given(build.call(name, [as_expression(g, _HERE) for g in given]))
+    call = static_attribute(type(target), "__call__")
+    if isinstance(call, FunctionType) and not isinstance(target, type):
+        return _followed(call, target, given, named, emits)
+    msg = f"calls {getattr(target, '__qualname__', type(target).__name__)}"
+    raise Unlowerable(msg)
+
+
+def _followed(
+    function: FunctionType,
+    owner: object | None,
+    given: list[Operand],
+    named: dict[str, Operand],
+    emits: Emits,
+) -> End:
+    items, asked = emits is Emits.ITEMS, emits is Emits.PREDICATE
+    return end_of(function, owner, given, named, emits=items, asked=asked)

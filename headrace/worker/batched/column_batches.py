@@ -1,0 +1,129 @@
+"""Batches of columns inside a stage: their times and windows as arrays, and the way to objects.
+
+A batch of columns is `ColumnValues` and a meta: one windowed value for all, or `TimeColumns`. Where
+a step takes objects, the batch becomes lists here, in parts of the usual size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
+
+import numpy as np
+from apache_beam.utils import windowed_value
+from numpy.typing import NDArray
+
+from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta
+from headrace.worker.beam_types import Element, Value
+from headrace.worker.columns.values import ColumnValues
+
+Micros: TypeAlias = NDArray[np.int64]
+Places: TypeAlias = NDArray[np.int64]
+
+#: Rows of one batch of columns: enough that a call per batch and column costs nothing, and few
+#: enough that the columns of a batch stay in cache.
+COLUMN_ROWS = 32_768
+
+
+class Started(NamedTuple):
+    """Windows that differ from value to value; values with the same start share them."""
+
+    starts: Micros
+    known: Mapping[int, Value]  # start -> windows, made when they are first asked for
+
+
+class TimeColumns(NamedTuple):
+    """Times in microseconds, windows and pane of the values of a batch of columns."""
+
+    times: Micros
+    windows: Any  # Started, or the windows that all values share
+    pane: Value  # of all values
+
+
+#: A step of a batched chain.
+Node = Callable[[list[Value], Meta], None]
+
+
+class ColumnNode(Protocol):
+    """A step that takes batches of columns beside lists."""
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether it is the better for it: it keeps columns, or ends with them."""
+
+    def __call__(self, values: list[Value], meta: Meta) -> None:
+        """Take a batch of objects."""
+
+    def columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Take a batch of columns."""
+
+
+def keeps_columns(node: Node) -> TypeGuard[ColumnNode]:
+    """Whether a step is to be given columns as they are."""
+    return bool(getattr(node, "takes_columns", False))
+
+
+def part_of(meta: Meta, start: int, end: int) -> Meta:
+    """Give the meta of neighbouring values."""
+    if type(meta) is not TimeColumns:
+        return meta
+    windows = meta.windows
+    if type(windows) is Started:
+        windows = Started(windows.starts[start:end], windows.known)
+    return TimeColumns(meta.times[start:end], windows, meta.pane)
+
+
+def chosen(meta: Meta, places: NDArray[Any]) -> Meta:
+    """Give the meta of the values at these places, or where a mask is true."""
+    if type(meta) is not TimeColumns:
+        return meta
+    windows = meta.windows
+    if type(windows) is Started:
+        windows = Started(windows.starts[places], windows.known)
+    return TimeColumns(meta.times[places], windows, meta.pane)
+
+
+def row_meta(meta: Meta) -> Meta:
+    """Give the meta in the form that goes with a list of values."""
+    if type(meta) is not TimeColumns:
+        return meta
+    times: list[int] = meta.times.tolist()
+    size = len(times)
+    if type(meta.windows) is Started:
+        known = meta.windows.known
+        windows = [known[start] for start in meta.windows.starts.tolist()]
+    else:
+        windows = [meta.windows] * size
+    return Columns(times, windows, [meta.pane] * size)
+
+
+def as_rows(
+    values: ColumnValues, meta: Meta, most: int = BATCH_VALUES
+) -> Iterator[tuple[list[Value], Meta]]:
+    """Give a batch of columns as batches of objects, no larger than those of objects are."""
+    size = len(values)
+    if size <= most:
+        yield values.objects(), row_meta(meta)
+        return
+    for start in range(0, size, most):
+        end = min(start + most, size)
+        yield values.slice(start, end).objects(), row_meta(part_of(meta, start, end))
+
+
+def first_element(values: ColumnValues, meta: Meta) -> Element:
+    """Give the first value of a batch with its time, windows and pane."""
+    (value,) = values.slice(0, 1).objects()
+    if type(meta) is not TimeColumns:
+        return meta.with_value(value)  # type: ignore[no-any-return]
+    first = row_meta(part_of(meta, 0, 1))
+    return windowed_value.create(value, first.times[0], first.windows[0], first.panes[0])  # type: ignore[no-any-return]
+
+
+def each_in_one_window(meta: Meta) -> bool:
+    """Whether every value of a batch of columns stands in exactly one window."""
+    if type(meta) is not TimeColumns:
+        return len(meta.windows) == 1
+    if type(meta.windows) is Started:
+        starts = np.unique(meta.windows.starts).tolist()
+        return all(len(meta.windows.known[start]) == 1 for start in starts)
+    return len(meta.windows) == 1

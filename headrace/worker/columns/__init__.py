@@ -1,0 +1,1 @@
+"""Batches as columns, and functions computed on them."""
