@@ -213,3 +213,35 @@ def test_lines_in_parquet_say_how_far_out_of_order_they_are(tmp_path: Path, per_
     files = sorted(tmp_path.glob("*.parquet"))
     lines = [line for path in files for line in pq.read_table(path)["line"].to_pylist()]
     assert lines == lines_of(generator)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"time": [1], "line": ["x"]}, "time int64, line string"),
+        ({"number": [1], "price": [2.0]}, "number int64, price double"),
+        ({"line": ["x"]}, "has line string"),
+    ],
+)
+def test_a_folder_of_another_shape_is_refused_and_not_read_as_an_empty_stream(
+    tmp_path: Path, columns: dict[str, list[Any]], told: str
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "0.parquet")
+    with pytest.raises(OptionError, match=told):
+        line_log.check_lines(tmp_path)
+
+
+def test_a_folder_without_files_or_with_rubbish_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="there are none"):
+        line_log.check_lines(tmp_path / "nowhere")
+    (tmp_path / ".hidden.parquet").write_bytes(b"half a file")
+    with pytest.raises(OptionError, match="there are none"):
+        line_log.check_lines(tmp_path)
+    (tmp_path / "0.parquet").write_bytes(b"rubbish")
+    with pytest.raises(OptionError, match="cannot read .*0.parquet"):
+        line_log.check_lines(tmp_path)
+
+
+def test_what_the_lab_writes_itself_is_of_the_right_shape(tmp_path: Path) -> None:
+    line_log.write_lines(TOY, tmp_path, per_file=4)
+    line_log.check_lines(tmp_path)

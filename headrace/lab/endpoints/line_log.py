@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.errors import OptionError
 from headrace.lab.data.generator import Generator
 from headrace.lab.endpoints.sources import LINE, TIME
 
@@ -65,6 +66,42 @@ def disorder_seconds(folder: Path) -> float:
         disorder = (pq.read_schema(path).metadata or {}).get(_DISORDER, b"0")
         return int(disorder) / 1e6
     return 0.0
+
+
+def check_lines(folder: Path) -> None:
+    """See that a folder has files, and that each has the columns `time` and `line`.
+
+    Spark would fill a column that is not there with nulls, and a stream of rows without a time ends
+    well with no result.
+
+    Raises:
+        OptionError: says what is there instead.
+    """
+    files = sorted(path for path in folder.glob("*.parquet") if path.name[0] not in "._")
+    if not files:
+        msg = f"the source spark reads Parquet files, and there are none in {folder}"
+        raise OptionError(msg)
+    for path in files:
+        try:
+            found = {field.name: field.type for field in pq.read_schema(path)}
+        except (pa.ArrowException, OSError) as error:
+            msg = f"the source spark cannot read {path}: {error}"
+            raise OptionError(msg) from error
+        if not _is_moment(found.get(TIME)) or not _is_text(found.get(LINE)):
+            columns = ", ".join(f"{name} {kind}" for name, kind in found.items())
+            msg = (
+                f"the source spark reads the columns {TIME} (a timestamp) and {LINE} (text: an "
+                f"event as `headrace generate --format jsonl` writes it); {path} has {columns}"
+            )
+            raise OptionError(msg)
+
+
+def _is_moment(kind: pa.DataType | None) -> bool:
+    return kind is not None and pa.types.is_timestamp(kind)
+
+
+def _is_text(kind: pa.DataType | None) -> bool:
+    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def lines_frame(spark: Any, folder: Path, *, streaming: bool, files_at_once: int = 1) -> Any:

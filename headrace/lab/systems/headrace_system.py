@@ -20,7 +20,12 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from headrace import __version__
 from headrace.io import WriteToSpark
 from headrace.lab.endpoints.frame_drains import FrameDrain, schema_of
-from headrace.lab.endpoints.line_log import disorder_seconds, lines_frame, write_lines
+from headrace.lab.endpoints.line_log import (
+    check_lines,
+    disorder_seconds,
+    lines_frame,
+    write_lines,
+)
 from headrace.lab.endpoints.names import DrainKind, SourceKind
 from headrace.lab.endpoints.sources import SparkLines, beam_source, events_of
 from headrace.lab.systems.system import (
@@ -117,7 +122,9 @@ class HeadraceSystem:
                 streaming=request.streaming, readers=request.readers, pace=request.pace,
             )
         folder = Path(request.source.path or request.folder / "lines")
-        if not request.source.path:
+        if request.source.path:
+            check_lines(folder)
+        else:
             write_lines(generator, folder, per_file=LINES_PER_EPOCH)
         frame = lines_frame(self._session, folder, streaming=request.streaming)
         return SparkLines(frame, generator, disorder_seconds(folder))
