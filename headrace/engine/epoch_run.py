@@ -169,6 +169,7 @@ class EpochRunner:
                 self._try(intake, before, traces)
                 return
             except Exception as error:
+                self._see_who_is_newest(error)
                 if isinstance(error, WorkerLostError):
                     crash_point(Point.WORKER_LOST, self.next_epoch)
                 pause = tries.pause_after(error)
@@ -181,6 +182,18 @@ class EpochRunner:
                 self._count_retry(error, tries, pause)
             finally:
                 forget_traces(traces)
+
+    def _see_who_is_newest(self, error: Exception) -> None:
+        """Raise a CheckpointError in place of a failure that a newer driver is the cause of.
+
+        It takes folders away that this one writes to, and whatever fails for it would name them.
+        """
+        try:
+            self.facts.checkpoint.check_newest()
+        except CheckpointError as taken_over:
+            raise taken_over from error
+        except Exception as unknown:  # noqa: BLE001 (the checkpoint may be out of reach)
+            _LOG.debug("nobody knows whether there is a newer driver: %s", unknown)
 
     def _traces(self) -> str:
         """Give a folder that the tasks' machines share with this one; empty if there is none."""

@@ -19,6 +19,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 
+from headrace.engine.fencing import claimed
 from headrace.errors import (
     CheckpointError,
     ResultError,
@@ -28,6 +29,7 @@ from headrace.errors import (
 )
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark, WriteToSpark, to_dataframe
 from headrace.state import memory_copies, memory_files
+from headrace.state.files import Files
 from headrace.testing import (
     Collected,
     LocalRunner,
@@ -142,6 +144,23 @@ def test_what_ends_with_its_run_leaves_nothing_in_memory() -> None:
     events = ScriptedStream(EVENTS).add(("a", 1, 0.0))
     counted(pipeline("--streaming", "--available_now"), events, Collected()).wait_until_finish()
     assert (set(memory_files._folders), set(memory_copies._copies)) == before
+
+
+def test_a_failure_that_a_newer_driver_has_caused_is_told_as_such(tmp_path: Path) -> None:
+    """It takes folders away in which the older one writes; Spark would tell of a missing file."""
+    checkpoint = tmp_path / "checkpoint"
+
+    def overtaken(_frame: Any, _epoch: int) -> None:
+        claimed(Files(str(checkpoint)), now=0)
+        msg = "File out/_temporary/0 does not exist"
+        raise FileNotFoundError(msg)
+
+    p = pipeline("--streaming", "--available_now", f"--checkpoint={checkpoint}")
+    rows = p | beam.Create(["a"]) | WriteToSpark(function=overtaken, schema="key string")
+    assert rows is not None
+    with pytest.raises(CheckpointError, match="has taken checkpoint .* over") as caught:
+        p.run().wait_until_finish()
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
 
 
 def test_two_runs_on_one_checkpoint_in_memory_are_kept_apart() -> None:
