@@ -45,18 +45,18 @@ class Engine:
                 case "offer":
                     self._begin()
                     self._queue.advance(time.time())
-                    return self._standing(), b""
+                    return self._status(), b""
                 case "acknowledge":
                     self._queue.acknowledge(int(ask["until"]))
                     return {}, b""
                 case "status":
-                    return self._standing(), b""
+                    return self._status(), b""
                 case "record":
                     return self._record(int(ask.get("from", 0))), b""
                 case "end":
                     self._queue.stop()
                     self._change.notify_all()
-                    return self._standing(), b""
+                    return self._status(), b""
                 case other:
                     return {"error": f"a data engine cannot {other!r}"}, b""
 
@@ -75,9 +75,9 @@ class Engine:
                 break
             self._change.wait(left)
         batches = queue.pull(start, most)
-        return {**self._standing(), "from": start}, encoded(self._schema, batches)
+        return {**self._status(), "from": start}, encoded(self._schema, batches)
 
-    def _standing(self) -> dict[str, Any]:
+    def _status(self) -> dict[str, Any]:
         queue = self._queue
         return {
             "made": queue.made, "pulled": queue.pulled, "acknowledged": queue.acknowledged,
