@@ -52,7 +52,8 @@ tables of a spec, with their defaults:
 
   [systems.NAME]   kind = headrace, spark, direct, pyflink or fake; NAME if it is not said.
                    fake: capacity, delay_seconds, epoch_seconds, drop_every and more
-                   others: cores, partitions, keys, window_ms, per_batch
+                   others: cores = 2, partitions = 1, keys = 100, window_ms = 1000,
+                   warm_seconds = 10 at a tenth of the rate, before the load
   [sustainable]    first_rate = 1000, precision = 0.05, probe_seconds = 20,
                    confirm_seconds = 60, acceptable_seconds = 1, limit_seconds = 5, repeats = 1
   [latency]        share = 0.8 of the sustainable rate (or rate), seconds = 60, repeats = 3

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from headrace.errors import OptionError
 from headrace.lab.benches import AbsentError, bench_of
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.costs import costs_of, measure_growth
@@ -176,7 +177,11 @@ class Measuring:
                 self._add(name, "fault", "recovery", "s", _LOWER, None, (), void)
                 continue
             fault = Fault(kind=settings.kind, at_seconds=settings.at_seconds)
-            found = measure_fault(bench, rate=rate, seconds=settings.seconds, fault=fault)
+            try:
+                found = measure_fault(bench, rate=rate, seconds=settings.seconds, fault=fault)
+            except OptionError as refused:
+                self._add(name, "fault", "recovery", "s", _LOWER, None, (), str(refused))
+                continue
             self._told(f"{name}: {settings.kind}, {found.void or 'right'}")
             self._keep(name, "fault", 0, found.trial)
             never = "results never got as young again" if found.recovery_seconds is None else ""
@@ -217,7 +222,12 @@ class Measuring:
     def _causal(self, settings: Any) -> None:
         search = search_of(self._spec.experiments["sustainable"])
         for name, bench in self._benches.items():
-            for found in causal_profile(bench, search, settings.steps, times=settings.times):
+            try:
+                profile = causal_profile(bench, search, settings.steps, times=settings.times)
+            except OptionError as refused:
+                self._add(name, "causal", "gain", "share", _HIGHER, None, (), str(refused))
+                continue
+            for found in profile:
                 label = f"gain of {found.step} {found.times:g}x as fast"
                 self._plain(name, "causal", label, "share", found.gain, found.void, _HIGHER)
             self._told(f"{name}: causal profile done")

@@ -15,9 +15,6 @@ FOLDERS = ("headrace", "benchmarks", "chaos", "soak", "suites", "examples")
 FOR_TESTS = {
     "headrace/state/store.py: MemoryStore": "the model that the store on disk is held against",
     "headrace/lab/workloads/nexmark/winning_bids.py: Winner": "names the fields of a plain tuple",
-    "headrace/lab/data_engine/beam_reader.py: ReadFromEngine": "systems that follow read it",
-    "headrace/lab/data_engine/spark_reader.py: engine_stream": "systems that follow read it",
-    "headrace/lab/probe/answer.py: right_rows": "for the lab's experiments, which follow",
 }
 
 

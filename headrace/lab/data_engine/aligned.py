@@ -2,14 +2,16 @@
 
 Readers that plan a batch first take from every partition the events below one number. Then no
 event of a later batch is older than one of an earlier batch, and a watermark needs no slack.
-Pure: takes what the engines said.
+`aligned` is pure: takes what the engines said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
-from headrace.lab.data_engine.client import EngineStatus
+from headrace.lab.data_engine.client import EngineClient, EngineStatus
 from headrace.lab.data_engine.launch import Feed
 
 
@@ -40,6 +42,18 @@ def aligned(
     ]
 
 
-def is_read(statuses: Sequence[EngineStatus]) -> bool:
-    """Whether everything was made, taken and acknowledged."""
-    return all(s.ended and s.acknowledged >= s.total for s in statuses)
+def await_taken(feed: Feed, is_alive: Callable[[], bool], pause: float = 0.05) -> None:
+    """Wait until the engines have made all their events and every one was taken.
+
+    Args:
+        feed: where the engines are.
+        is_alive: whether the reader still runs; one that has failed is not waited for.
+        pause: seconds between two looks.
+    """
+    with ExitStack() as stack:
+        clients = [stack.enter_context(EngineClient(address)) for address in feed.addresses]
+        while is_alive():
+            statuses = [client.status() for client in clients]
+            if all(s.ended and s.started is not None and s.pulled >= s.total for s in statuses):
+                return
+            time.sleep(pause)

@@ -72,6 +72,7 @@ class DataEngines:
         self._stack = ExitStack()
         self.clients: tuple[EngineClient, ...] = ()
         self.feed = Feed(addresses=(), block=self._block)
+        self.pids: tuple[int, ...] = ()  # of the processes
 
     def __enter__(self) -> DataEngines:
         with ExitStack() as stack:
@@ -83,6 +84,7 @@ class DataEngines:
                     "events": self._events.told(), "schedule": self._schedule.pairs(),
                     "place": dataclasses.asdict(place), "limits": limits,
                 })
+            self.pids = tuple(process.pid for process in started)
             addresses = tuple(process.address(self._schedule.events) for process in started)
             self.clients = tuple(stack.enter_context(EngineClient(at)) for at in addresses)
             self.feed = Feed(addresses=addresses, block=self._block)
@@ -108,6 +110,11 @@ class _Process:
     def __init__(self) -> None:
         command = [sys.executable, "-m", "headrace.lab.data_engine.server"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+        return self._process.pid
 
     def tell(self, task: dict[str, object]) -> None:
         with suppress(BrokenPipeError):  # it has failed and says so itself

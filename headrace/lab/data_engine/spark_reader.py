@@ -8,6 +8,7 @@ logged its commit. After a failure Spark asks for the same offsets, which the en
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -38,13 +39,27 @@ def engine_stream(
         schema: of their events.
         per_batch: events of one batch, at most.
     """
-    spark.dataSource.register(DataEngineSource)
-    return (
-        spark.readStream.format(FORMAT)
-        .schema(from_arrow_schema(schema))
-        .options(feed=feed.text(), per_batch=str(per_batch))
-        .load()
-    )
+    with _active(spark):
+        spark.dataSource.register(DataEngineSource)
+        return (
+            spark.readStream.format(FORMAT)
+            .schema(from_arrow_schema(schema))
+            .options(feed=feed.text(), per_batch=str(per_batch))
+            .load()
+        )
+
+
+@contextmanager
+def _active(spark: Any) -> Iterator[None]:
+    """Let a session be the thread's own: Spark looks for sources there, whoever asks."""
+    before = spark.getActiveSession()
+    sessions = spark._jvm.SparkSession  # noqa: SLF001 (as PySpark's own createDataFrame does)
+    sessions.setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        if before is not None:
+            sessions.setActiveSession(before._jsparkSession)  # noqa: SLF001
 
 
 class DataEngineSource(DataSource):  # type: ignore[misc]

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
-import pyarrow as pa
 
 from headrace.lab.probe.events import ProbeEvent, ProbeGenerator, ProbeSettings
 from headrace.lab.workload import Column, Kind, Workload
@@ -74,12 +73,6 @@ class Count(beam.PTransform):  # type: ignore[misc]
             | "Count" >> combine.with_output_types(tuple[int, tuple[int, int]])
             | "Rows" >> beam.Map(row).with_output_types(tuple[int, int, int, int])
         )
-
-
-def elements(batch: pa.RecordBatch) -> list[ProbeEvent]:
-    """Make the elements of a pipeline from a batch of events."""
-    columns = (batch.column(name).to_pylist() for name in ("number", "key"))
-    return [ProbeEvent(*pair) for pair in zip(*columns, strict=True)]
 
 
 COUNT = Workload(

@@ -89,6 +89,11 @@ class ProbeGenerator:
         pairs = zip(numbers.tolist(), self.keys(numbers).tolist(), strict=True)
         return [ProbeEvent(*pair) for pair in pairs], self.micros(numbers).tolist()
 
+    def from_batch(self, batch: pa.RecordBatch) -> list[ProbeEvent]:
+        """Make the elements of a pipeline from rows as `batch` makes them."""
+        columns = (batch.column(name).to_pylist() for name in ("number", "key"))
+        return [ProbeEvent(*pair) for pair in zip(*columns, strict=True)]
+
     def watermark(self, number: int) -> int:
         """Give a time that neither this event nor a later one precedes."""
         return int(self.micros(np.array([number]))[0]) + (number >= self.events)

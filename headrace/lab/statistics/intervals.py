@@ -115,7 +115,7 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     >>> difference([10.0, 11.0, 10.5, 10.2], [20.0, 21.5, 20.4, 21.0]).is_shown
     True
     >>> difference([10.0, 11.0], [20.0, 21.5]).told()
-    'x1.977 [1.544, 2.533], p = 0.333: too few repeats to show any difference'
+    'x1.977 [0.925, 4.228], p = 0.333: too few repeats to show any difference'
     """
     if not first or not second or min(*first, *second) <= 0:
         msg = "a difference needs repeats on both sides, all above 0"
