@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from headrace.cli import explain, generate, prepare, run, state
+from headrace.cli import explain, generate, lab, prepare, run, state
 from headrace.cli import list as list_workloads
 from headrace.engine.leftovers import remove_own_folders
 from headrace.engine.signals import ToldToEndError, name_of, said_of, told_to_end
@@ -22,6 +22,7 @@ INTERRUPTED = 130
 _EPILOG = """\
 headrace run my_pipeline.py         run a pipeline of yours on Spark
 headrace run nexmark q5             run a workload and check its answer
+headrace lab run my.toml            measure systems from outside
 headrace COMMAND --help             say more
 """
 
@@ -42,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     list_workloads.add_to(commands)
     generate.add_to(commands)
     prepare.add_to(commands)
+    lab.add_to(commands)
     return top
 
 

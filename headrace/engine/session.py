@@ -144,7 +144,24 @@ def own_query(target: SparkTarget, frame: Any, local_logs: bool) -> Any:
     jvm = target.session._jvm  # noqa: SLF001 (Spark's Python has no door to the other session)
     plan = frame._jdf.logicalPlan()  # noqa: SLF001
     java = target.session._jsparkSession  # noqa: SLF001
+    _carry_sources(target.parent._jsparkSession, java, plan)  # noqa: SLF001
     return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java, plan), target.session)
+
+
+def _carry_sources(parent: Any, child: Any, plan: Any) -> None:
+    """Make data sources that the user has registered known in our session too.
+
+    Spark looks a Python data source up by its name again when the query starts.
+    """
+    theirs, ours = (java.sessionState().dataSourceManager() for java in (parent, child))
+    leaves = plan.collectLeaves()
+    for at in range(leaves.size()):
+        leaf = leaves.apply(at)
+        if leaf.getClass().getSimpleName() != "StreamingRelationV2":
+            continue
+        name = leaf.sourceName()
+        if theirs.dataSourceExists(name) and not ours.dataSourceExists(name):
+            ours.registerDataSource(name, theirs.lookupDataSource(name))
 
 
 def running_session() -> Any | None:

@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from headrace.lab.workload import Row, Rule, all_rows
 
 #: How many of the missing and of the surplus rows are shown.
@@ -70,6 +73,25 @@ def judge(rows: Iterable[Row], expected: Iterable[Row], rule: Rule = all_rows) -
         rows=ours.total(), expected=theirs.total(),
         missing=missing.total(), surplus=surplus.total(),
         missing_rows=_first(missing), surplus_rows=_first(surplus),
+    )
+
+
+def judge_numbers(found: npt.NDArray[np.int64], sent: npt.NDArray[np.int64]) -> Verdict:
+    r"""Compare the numbers that came with those that were sent, each of which must come once.
+
+    >>> print(*judge_numbers(np.array([0, 2, 2]), np.arange(3)).lines(), sep="\n")
+    WRONG: 3 rows, the oracle has 3; 1 missing, 1 too many
+      missing: (1,)
+      too many: (2,)
+    """
+    most = int(max(found.max(initial=-1), sent.max(initial=-1))) + 1
+    apart = np.bincount(found, minlength=most) - np.bincount(sent, minlength=most)
+    missing, surplus = np.flatnonzero(apart < 0), np.flatnonzero(apart > 0)
+    return Verdict(
+        rows=len(found), expected=len(sent),
+        missing=int(-apart[missing].sum()), surplus=int(apart[surplus].sum()),
+        missing_rows=tuple((int(number),) for number in missing[:SHOWN]),
+        surplus_rows=tuple((int(number),) for number in surplus[:SHOWN]),
     )
 
 

@@ -7,6 +7,7 @@ in files is then replaced; what was printed stays printed.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class FrameDrain:
     def __init__(self, drain: Drain, folder: Path) -> None:
         self._kind = drain.kind
         self._memory: dict[int, list[Row]] = {}
+        self._times: dict[int, float] = {}
         self._counts: dict[int, int] = {}
         self.path: str | None = None  # of Parquet files by epoch; None: rows are not written
         if drain.kind is DrainKind.FILE:
@@ -52,6 +54,7 @@ class FrameDrain:
                 frame.write.mode("overwrite").parquet(f"{self.path}/epoch={epoch:08d}")
             case DrainKind.VECTOR:
                 self._memory[epoch] = [tuple(row) for row in frame.collect()]
+                self._times[epoch] = time.time()
             case DrainKind.CONSOLE:
                 rows = frame.collect()
                 self._counts[epoch] = len(rows)
@@ -70,6 +73,10 @@ class FrameDrain:
         if self.path is not None:
             return None
         return sum(map(len, self._memory.values())) + sum(self._counts.values())
+
+    def stamped(self) -> tuple[tuple[float, tuple[Row, ...]], ...]:
+        """Give the rows of a drain in memory with the times at which their epochs were taken."""
+        return tuple((self._times[epoch], tuple(rows)) for epoch, rows in self._memory.items())
 
     def rows(self) -> Rows | None:
         """Give the rows; None: this drain keeps none."""

@@ -7,6 +7,7 @@ same shelf under its token. Not for runners with processes of their own.
 from __future__ import annotations
 
 import sys
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -17,8 +18,21 @@ import apache_beam as beam
 from headrace.errors import OptionError
 from headrace.lab.endpoints.names import DrainKind
 from headrace.lab.endpoints.rows import Rows, RowsInMemory
+from headrace.lab.workload import Row
 
 _SHELVES: dict[str, Any] = {}
+
+
+class _Stamped(list[Any]):
+    """Rows, and when each of them came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[float] = []
+
+    def append(self, row: Any) -> None:
+        super().append(row)
+        self.times.append(time.time())
 
 
 class _Keep(beam.DoFn):  # type: ignore[misc]
@@ -81,7 +95,7 @@ def _end_of(window: Any) -> float | None:
 
 _DRAINS: dict[DrainKind, tuple[Callable[[str], beam.DoFn], Callable[[], Any]]] = {
     DrainKind.FILE: (_Keep, list),
-    DrainKind.VECTOR: (_Keep, list),
+    DrainKind.VECTOR: (_Keep, _Stamped),
     DrainKind.CONSOLE: (_Print, Counter),
     DrainKind.METER: (_Count, Counter),
     DrainKind.NULL: (_Drop, Counter),
@@ -119,6 +133,13 @@ class LocalDrain:
         """Give the rows; None: this drain keeps none."""
         shelf = _SHELVES[self._token]
         return RowsInMemory(tuple(shelf)) if isinstance(shelf, list) else None
+
+    def stamped(self) -> tuple[tuple[float, tuple[Row, ...]], ...]:
+        """Give the rows of a drain in memory with the times at which they came."""
+        shelf = _SHELVES[self._token]
+        if not isinstance(shelf, _Stamped):
+            return ()
+        return tuple((at, (row,)) for at, row in zip(shelf.times, shelf, strict=True))
 
     def notes(self) -> list[str]:
         """Give the lines that a meter shows at the end."""

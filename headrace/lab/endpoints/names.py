@@ -19,6 +19,7 @@ class SourceKind(Enum):
     FILE = "file"  # lines of a file, as `headrace generate --format jsonl` writes them
     CONSOLE = "console"  # lines of the standard input, read to its end
     SPARK = "spark"  # a DataFrame over Parquet files
+    ENGINE = "engine"  # data engines, which send events on a schedule of their own
     NULL = "null"  # none at all
 
 
@@ -65,8 +66,11 @@ def read_source(text: str) -> Source:
     if kind is SourceKind.FILE and not path:
         msg = "the source file needs a path: file:events.jsonl"
         raise OptionError(msg)
-    if path and kind not in (SourceKind.FILE, SourceKind.SPARK):
-        msg = f"the source {name} has no path; file and spark have"
+    if kind is SourceKind.ENGINE and not path:
+        msg = "the source engine needs the addresses of engines: engine:BLOCK@HOST:PORT,HOST:PORT"
+        raise OptionError(msg)
+    if path and kind not in (SourceKind.FILE, SourceKind.SPARK, SourceKind.ENGINE):
+        msg = f"the source {name} has no path; file, spark and engine have"
         raise OptionError(msg)
     return Source(kind, path)
 

@@ -19,6 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import OptionError
 from headrace.lab.data.generator import Generator
+from headrace.lab.data_engine.launch import Feed
 from headrace.lab.endpoints.names import Source, SourceKind
 
 #: Elements that one call makes; large enough for column-wise work, small enough for memory.
@@ -117,6 +118,14 @@ def beam_source(
             return Lines(source.path, generator)
         case SourceKind.NULL:
             return Held(())
+        case SourceKind.ENGINE:
+            from headrace.lab.data_engine.beam_reader import ReadFromEngine
+
+            opened = getattr(generator, "from_batch", None)
+            if opened is None or not streaming:
+                msg = "a data engine sends the events of the lab's probe, to streaming runs"
+                raise OptionError(msg)
+            return ReadFromEngine(Feed.read(source.path), opened)
         case SourceKind.SPARK:
             msg = "the source spark is a DataFrame: the system must be headrace or spark"
             raise OptionError(msg)

@@ -55,6 +55,7 @@ class DirectSystem:
                 engine=f"Beam {beam.__version__} {type(pipeline.runner).__name__} ({result.state})",
                 mode=request.mode, events=events_of(request.source, generator), seconds=seconds,
                 rows=drain.rows(), row_count=drain.count, notes=tuple(drain.notes()),
+                stamped=drain.stamped(),
             )
 
     def stop(self) -> None:

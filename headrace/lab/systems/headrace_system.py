@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,13 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics, monitoring_infos
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineState
 
 from headrace import __version__
-from headrace.io import WriteToSpark
+from headrace.io import ReadFromSpark, WriteToSpark
+from headrace.lab.data_engine.aligned import await_taken
+from headrace.lab.data_engine.launch import Feed
+from headrace.lab.data_engine.spark_reader import engine_stream
 from headrace.lab.endpoints.frame_drains import FrameDrain, schema_of
 from headrace.lab.endpoints.line_log import (
     check_lines,
@@ -111,11 +116,17 @@ class HeadraceSystem:
             events=events_of(request.source, generator), seconds=seconds, rows=drain.rows(),
             row_count=_counted(result) if request.drain.kind is DrainKind.NULL else drain.count,
             checkpoint_bytes=bytes_below(checkpoint) if request.streaming else None,
-            resumed=resumed,
+            resumed=resumed, stamped=drain.stamped(),
         )
 
     def _source(self, request: Request) -> Any:
         generator = request.generator
+        if request.source.kind is SourceKind.ENGINE:
+            frame = engine_stream(
+                self._session, Feed.read(request.source.path), generator.schema
+            )
+            columns = [name for name in frame.columns if name not in ("time", "nanos")]
+            return ReadFromSpark(frame, columns=columns, timestamp="time")
         if request.source.kind is not SourceKind.SPARK:
             return beam_source(
                 request.source, generator,
@@ -167,7 +178,14 @@ def _turns(request: Request) -> list[tuple[list[str], Callable[[Any], Any]]]:
             (["--available_now"], lambda result: result.wait_until_finish()),
             ([], lambda result: result.drain()),
         ]
+    if request.source.kind is SourceKind.ENGINE:
+        return [([], partial(_drain_engines, Feed.read(request.source.path)))]
     return [([], lambda result: result.wait_until_finish())]
+
+
+def _drain_engines(feed: Feed, result: Any) -> None:
+    await_taken(feed, lambda: not PipelineState.is_terminal(result.state))
+    result.drain()
 
 
 def _drain_step(request: Request, drain: FrameDrain) -> Any:

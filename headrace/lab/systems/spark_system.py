@@ -17,6 +17,9 @@ from typing import Any
 
 from headrace.errors import OptionError
 from headrace.lab.catalog import native_of
+from headrace.lab.data_engine.aligned import await_taken
+from headrace.lab.data_engine.launch import Feed
+from headrace.lab.data_engine.spark_reader import engine_stream
 from headrace.lab.endpoints.event_log import log_frame, write_closing, write_log
 from headrace.lab.endpoints.frame_drains import FrameDrain
 from headrace.lab.endpoints.names import SourceKind
@@ -62,10 +65,11 @@ class SparkSystem:
     def prepare(self, request: Request) -> None:
         """Refuse what Spark cannot express; else start the session."""
         _native(request)
-        if request.source.kind not in (SourceKind.GENERATOR, SourceKind.SPARK):
+        known = (SourceKind.GENERATOR, SourceKind.SPARK, SourceKind.ENGINE)
+        if request.source.kind not in known:
             msg = (
                 f"Spark's own queries read rows: the source {request.source.kind.value} gives "
-                "lines or nothing; use generator or spark"
+                "lines or nothing; use generator, spark or engine"
             )
             raise OptionError(msg)
         if self._session is None:
@@ -96,12 +100,14 @@ class SparkSystem:
         return Outcome(
             system=self.name, engine=f"Spark {session.version} {kind} on {master}, {shards} shards",
             mode=request.mode, events=generator.events, seconds=seconds, rows=drain.rows(),
-            row_count=drain.count, resumed=resumed,
+            row_count=drain.count, resumed=resumed, stamped=drain.stamped(),
             checkpoint_bytes=bytes_below(checkpoint) if request.streaming else None,
         )
 
     def _events(self, session: Any, request: Request) -> Any:
         generator = request.generator
+        if request.source.kind is SourceKind.ENGINE:
+            return engine_stream(session, Feed.read(request.source.path), generator.schema)
         if _paced(request):
             return _paced_events(session, generator, request.folder / "log")
         folder = Path(request.source.path or request.folder / "log")
@@ -160,7 +166,8 @@ def _stream(answer: Any, request: Request, drain: FrameDrain, checkpoint: Path) 
     writer = answer.writeStream.foreachBatch(drain.take).outputMode("append")
     writer = writer.option("checkpointLocation", str(checkpoint))
     closes = not request.source.path and _waits(answer)
-    if not _paced(request):
+    sent = request.source.kind is SourceKind.ENGINE
+    if not _paced(request) and not sent:
         if closes:
             _close(request)
         writer = writer.trigger(availableNow=True)
@@ -168,7 +175,10 @@ def _stream(answer: Any, request: Request, drain: FrameDrain, checkpoint: Path) 
     query = writer.start()
     try:
         with request.watch(lambda: _glance(query, checkpoint)):
-            if _paced(request):
+            if sent:
+                await_taken(Feed.read(request.source.path), lambda: query.isActive)
+                query.processAllAvailable()
+            elif _paced(request):
                 while _read(query) < request.generator.events and query.isActive:
                     time.sleep(_LOOK_SECONDS)
                 if closes:

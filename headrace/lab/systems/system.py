@@ -17,7 +17,7 @@ from headrace.errors import OptionError
 from headrace.lab.data.generator import Generator
 from headrace.lab.endpoints.names import Drain, Source
 from headrace.lab.endpoints.rows import Rows
-from headrace.lab.workload import Mode, Workload
+from headrace.lab.workload import Mode, Row, Workload
 from headrace.terminal.steps import StepView
 
 
@@ -97,6 +97,7 @@ class Outcome:
     row_count: int | None  # None: not counted; the rows themselves are there
     notes: tuple[str, ...] = ()
     checkpoint_bytes: int | None = None  # None: there is no checkpoint
+    stamped: tuple[tuple[float, tuple[Row, ...]], ...] = ()  # rows by the time they left, if known
     resumed: bool = False  # went on with an interrupted run, whose time is not in `seconds`
 
     @property

@@ -1,0 +1,185 @@
+"""`headrace lab`: measures systems by a spec, compares runs, writes a report.
+
+Arguments and printing only; what is measured, and how, the lab knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import OptionError
+from headrace.lab.laboratory import run_spec
+from headrace.lab.report.page import write_page
+from headrace.lab.results.compare import compare
+from headrace.lab.results.folder import RunFolder
+from headrace.lab.results.summary import Figure, Summary
+from headrace.lab.spec import read_spec
+from headrace.terminal.display import showing
+from headrace.terminal.view import View, duration
+
+#: The status of a run with a figure that does not count.
+VOID = 2
+
+_EXAMPLES = """\
+A run is described by a spec and leaves a folder of its own, which nothing overwrites:
+
+  headrace lab run my.toml                     measure; prints figures and the folder
+  headrace lab report results/lab/*-my         one page of HTML that opens without a network
+  headrace lab compare OLD_RUN NEW_RUN         what changed, and whether chance could do it
+
+A spec of two systems, their highest sustainable rate and their latency at 80 % of it:
+
+  name = "my"
+  [systems.headrace]
+  [systems.spark]
+  [sustainable]
+  first_rate = 5000
+  [latency]
+  share = 0.8
+  seconds = 60
+  repeats = 3
+
+Events are sent by processes beside the system, on a schedule, whether or not it keeps up. A latency
+counts from the time at which an event was to be sent. Every answer is checked: one row lost or
+doubled, or a sender that was late itself, and the figure is void. Ends with 0 when all figures
+count, 2 when one is void. `headrace lab run --help` lists all that a spec can say.
+"""
+_SPEC = """\
+tables of a spec, with their defaults:
+
+  [systems.NAME]   kind = headrace, spark, direct, pyflink or fake; NAME if it is not said.
+                   fake: capacity, delay_seconds, epoch_seconds, drop_every and more
+                   others: cores = 2, partitions = 1, keys = 100, window_ms = 1000,
+                   warm_seconds = 10 at a tenth of the rate, before the load
+  [sustainable]    first_rate = 1000, precision = 0.05, probe_seconds = 20,
+                   confirm_seconds = 60, acceptable_seconds = 1, limit_seconds = 5, repeats = 1
+  [latency]        share = 0.8 of the sustainable rate (or rate), seconds = 60, repeats = 3
+  [spike]          share = 0.3 (or rate), times = 10, calm_seconds = 30, spike_seconds = 2
+  [fault]          kind = "kill-worker", share = 0.5 (or rate), seconds = 60, at_seconds = 20
+  [scaling]        cores = [1, 2]
+  [growth]         share = 0.5 (or rate), seconds = 120
+  [causal]         steps = [], times = 2: what the rate would be were a step so much faster
+
+To try it without Spark, in a second:
+
+  printf '[systems.fake]\\ncapacity = 5000\\n[sustainable]\\n[latency]\\n' > try.toml
+  headrace lab run try.toml
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the sub-command to a parser's sub-commands."""
+    sub = commands.add_parser(
+        "lab", help="measure systems from outside, compare runs, write a report",
+        description="Measure systems from outside.", epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    verbs = sub.add_subparsers(dest="verb", metavar="VERB", required=True)
+    run_it = verbs.add_parser(
+        "run", help="measure what a spec says", epilog=_SPEC,
+        description="Measure what a spec says, and keep everything in a folder.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run_it.add_argument("spec", metavar="SPEC.toml", type=Path, help="what to measure")
+    run_it.add_argument(
+        "--results", metavar="DIR", type=Path, default=Path("results/lab"),
+        help="where the run's folder is made; default: results/lab",
+    )
+    run_it.add_argument(
+        "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
+        help="how progress is shown; default: rich in a terminal, plain lines elsewhere",
+    )
+    run_it.set_defaults(run=run)
+    both = verbs.add_parser(
+        "compare", help="say how two runs differ",
+        description="Say how the figures of two runs differ, and whether chance could do it.",
+    )
+    both.add_argument("first", metavar="A", type=Path, help="the folder of a run")
+    both.add_argument("second", metavar="B", type=Path, help="the folder of another one")
+    both.set_defaults(run=compare_runs)
+    page = verbs.add_parser(
+        "report", help="write a page about runs",
+        description="Write one page of HTML about runs: it opens without a network, in light and "
+        "dark, and carries its samples.",
+    )
+    page.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="the folder of a run")
+    page.add_argument(
+        "--output", metavar="FILE", type=Path, default=None,
+        help="the page; must not exist yet. Default: report.html in the last run's folder",
+    )
+    page.set_defaults(run=report)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure."""
+    try:
+        text = arguments.spec.read_text(encoding="utf-8")
+    except OSError as error:
+        msg = f"{arguments.spec} cannot be read: {error.strerror or error}"
+        raise OptionError(msg) from error
+    spec = read_spec(text)
+    said = Said(f"headrace: lab {spec.name}")
+    with showing(said.look, arguments.progress):
+        folder = run_spec(spec, arguments.results, said.say)
+    summary = folder.summary()
+    print("\n".join(told(summary)))
+    print(f"kept in {folder.path}; headrace lab report {folder.path} makes a page of it")
+    return VOID if summary.voids else 0
+
+
+class Said:
+    """What was done last, for a display."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._last = "starting"
+        self._count = 0
+
+    def say(self, text: str) -> None:
+        """Take a line."""
+        self._last, self._count = text.strip(), self._count + 1
+
+    def look(self, seconds: float) -> View:
+        """Give it as a view."""
+        return View(
+            title=self._title, parts=(self._last, f"step {self._count}", duration(seconds))
+        )
+
+
+def told(summary: Summary) -> list[str]:
+    """Say the figures of a run, a line each, what is void first."""
+    lines = [f"VOID {_name(figure)}: {figure.void}" for figure in summary.voids]
+    lines += [
+        f"absent {system.name}: {system.absent}" for system in summary.systems if system.absent
+    ]
+    for figure in summary.figures:
+        if figure.value is not None:
+            between = f" [{figure.low:,.4g}, {figure.high:,.4g}]"
+            lines.append(f"{_name(figure)}: {figure.value:,.5g}{between} {figure.unit}")
+    return lines
+
+
+def _name(figure: Figure) -> str:
+    return f"{figure.system} {figure.experiment} {figure.name}"
+
+
+def compare_runs(arguments: argparse.Namespace) -> int:
+    """Compare two runs."""
+    first, second = (RunFolder.open(path) for path in (arguments.first, arguments.second))
+    print("\n".join(compare(first.summary(), second.summary())))
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Write the page."""
+    folders = [RunFolder.open(path) for path in arguments.runs]
+    target = arguments.output or folders[-1].path / "report.html"
+    start = time.monotonic()
+    look = View(title="headrace: lab report", parts=(f"{len(folders)} runs",))
+    with showing(lambda _seconds: look):
+        write_page(folders, target)
+    print(f"{target}, {target.stat().st_size / 1e6:.1f} MB, {time.monotonic() - start:.1f} s")
+    return 0

@@ -1,0 +1,1 @@
+"""The data engine: events made on a schedule and queued outside of the system that is measured."""

@@ -1,0 +1,182 @@
+"""Decides what a partition's queue holds, gives and forgets, and when its run is void.
+
+Takes times and requests, gives batches; the clock and the socket are the caller's. Events are made
+a little ahead of time and can be taken when they are due. What was taken is held until it is
+acknowledged: a reader that failed takes it again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.errors import HeadraceError
+from headrace.lab.data_engine.places import Place
+from headrace.lab.data_engine.pressure import Limits, Pressure
+from headrace.lab.data_engine.schedule import Schedule
+
+#: Makes the events from a number on: (first number, count) -> rows.
+Make = Callable[[int, int], pa.RecordBatch]
+#: An engine further behind its own schedule than this voids the run: latencies would be its own.
+LATE_SECONDS = 0.5
+#: Seconds between two entries in the record of the queue.
+SAMPLE_SECONDS = 0.05
+
+
+class QueueError(HeadraceError):
+    """A reader asked for what the queue cannot give."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSample:
+    """How a queue stood at one moment."""
+
+    seconds: float  # after the start
+    made: int
+    pulled: int
+    acknowledged: int
+
+
+class PartitionQueue:
+    """The queue of one partition.
+
+    Args:
+        place: which partition it is.
+        schedule: when its events are due.
+        make: makes them.
+        limits: of the queue's length; None: it may get as long as it likes.
+    """
+
+    def __init__(
+        self, place: Place, schedule: Schedule, make: Make, limits: Limits | None = None
+    ) -> None:
+        self.place = place
+        self.schedule = schedule
+        self._make = make
+        self._limits = limits
+        self._pressure = None if limits is None else Pressure(limits)
+        self._held: deque[tuple[int, pa.RecordBatch]] = deque()  # by first offset
+        self._ready = 0  # events that exist, due or not
+        self._looked = 0
+        self._sampled = -1.0
+        self.total = place.offset_at(schedule.events)  # fewer if it stops early
+        self.made = 0  # events that can be taken
+        self.pulled = 0
+        self.acknowledged = 0
+        self.replayed = 0  # events that were taken more than once
+        self.started: float | None = None
+        self.latest_seconds = 0.0  # the most it was behind its schedule
+        self.void = ""
+        self.unsustained = ""
+        self.samples: list[QueueSample] = []
+
+    @property
+    def length(self) -> int:
+        """How many events wait to be taken."""
+        return self.made - self.pulled
+
+    @property
+    def ended(self) -> bool:
+        """Whether no further event will come."""
+        return self.made >= self.total
+
+    def start(self, now: float) -> None:
+        """Begin to make events; a second start changes nothing."""
+        if self.started is None:
+            self.prepare()
+            self.started = now
+            self.advance(now)
+
+    def prepare(self) -> None:
+        """Make events ahead, a block at most."""
+        if self._ready - self.made < self.place.block:
+            self._make_more()
+
+    def _make_more(self) -> None:
+        if self._ready < self.total:
+            count = min(self.place.left_in_block(self._ready), self.total - self._ready)
+            self._held.append((self._ready, self._make(self.place.number(self._ready), count)))
+            self._ready += count
+
+    def advance(self, now: float) -> None:
+        """Let the events be taken that are due by now, and look at the queue."""
+        if self.started is None:
+            return
+        seconds = now - self.started
+        due = min(self.total, self.place.offset_at(self.schedule.made_by(seconds)))
+        if due > self.made:
+            self._note_delay(seconds)
+        while self._ready < due:
+            self._make_more()
+        self._look(due)
+        if seconds - self._sampled >= SAMPLE_SECONDS:
+            self._sampled = seconds
+            self.samples.append(QueueSample(seconds, self.made, self.pulled, self.acknowledged))
+
+    def _note_delay(self, seconds: float) -> None:
+        """Note how long the next event has been due already."""
+        late = seconds - self.schedule.due(self.place.number(self.made))
+        self.latest_seconds = max(self.latest_seconds, late)
+        if late > LATE_SECONDS and not self.void:
+            self.void = (
+                f"the data engine was {late:.2f} s behind its own schedule: partition "
+                f"{self.place.partition} could not make its events in time"
+            )
+
+    def _look(self, due: int) -> None:
+        """Let events through, and look at the queue once per so many of them."""
+        while self._limits is not None and self._pressure is not None:
+            at = self._looked + self._limits.acceptable
+            if at > due:
+                break
+            self._looked = self.made = at
+            self.unsustained = self._pressure.look(self.length)
+            if self.unsustained:
+                self.stop()
+                return
+        self.made = max(self.made, due)
+
+    def stop(self) -> None:
+        """Make no further events: what can be taken now is all there will be."""
+        self.total = min(self.total, self.made)
+        self._limits = None
+
+    def pull(self, start: int, most: int) -> list[pa.RecordBatch]:
+        """Give the events from an offset on, at most so many, as far as they are due.
+
+        Raises:
+            QueueError: they were acknowledged, so they are gone, or nobody has offered them.
+        """
+        if start < self.acknowledged:
+            msg = f"offset {start:,} was acknowledged and is gone; {self.acknowledged:,} is held"
+            raise QueueError(msg)
+        if start > self.made:
+            msg = f"offset {start:,} is ahead of the {self.made:,} events that were made"
+            raise QueueError(msg)
+        end = min(self.made, start + most)
+        found = []
+        for first, batch in self._held:
+            low, high = max(start, first), min(end, first + batch.num_rows)
+            if low < high:
+                found.append(batch.slice(low - first, high - low))
+            elif first >= end:
+                break
+        self.replayed += max(0, min(self.pulled, end) - start)
+        self.pulled = max(self.pulled, end)
+        return found
+
+    def acknowledge(self, until: int) -> None:
+        """Forget the events below an offset.
+
+        Raises:
+            QueueError: nobody has taken them yet.
+        """
+        if until > self.pulled:
+            msg = f"offset {until:,} is acknowledged, but only {self.pulled:,} events were taken"
+            raise QueueError(msg)
+        self.acknowledged = max(self.acknowledged, until)
+        while self._held and self._held[0][0] + self._held[0][1].num_rows <= self.acknowledged:
+            self._held.popleft()

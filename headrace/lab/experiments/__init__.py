@@ -1,0 +1,1 @@
+"""Experiments, a file each: what is asked of a system under which load, and what follows."""

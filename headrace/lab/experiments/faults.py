@@ -1,0 +1,50 @@
+"""What does a fault cost, and is the answer still right?
+
+A fault in mid-run. Told are the time until results are as young as before, and whether every row
+came once: a fault that loses or doubles a row voids the figure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.experiments.trial import Bench, Fault, Load, Trial
+from headrace.lab.statistics.samples import percentile, warm_up_seconds
+
+#: Results as young as before: within this of the p99 of the time before the fault.
+AS_BEFORE = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What a fault did."""
+
+    trial: Trial
+    before_seconds: float | None  # p99 before the fault; None: no results
+    recovery_seconds: float | None  # from the fault until results stay as young; None: never
+    void: str
+
+
+def measure_fault(bench: Bench, *, rate: float, seconds: float, fault: Fault) -> Recovery:
+    """Run a system at a rate, and do it harm."""
+    trial = bench.trial(Load(schedule=Schedule.steady(rate, seconds), fault=fault))
+    calm = trial.left < fault.at_seconds
+    if not calm.any():
+        return Recovery(
+            trial=trial, before_seconds=None, recovery_seconds=None,
+            void=trial.trouble or "there was no result before the fault",
+        )
+    cut = warm_up_seconds(trial.due[calm], trial.latency[calm])
+    before = percentile(trial.latency[calm & (trial.due >= cut)], 0.99)
+    hurt = ~calm & (trial.latency > before * AS_BEFORE)
+    recovery: float | None = 0.0
+    if hurt.any():
+        last = float(trial.left[hurt].max())
+        young = bool(np.any(trial.left > last))
+        recovery = last - fault.at_seconds if young else None
+    return Recovery(
+        trial=trial, before_seconds=before, recovery_seconds=recovery, void=trial.trouble
+    )

@@ -1,0 +1,106 @@
+"""The record of a measurement: the load that a system was put under, and what came of it.
+
+Frozen data and one protocol. Every experiment asks a `Bench` for trials and for nothing else, so
+the same code measures a real system over sockets and a fake one in a time of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from headrace.lab.data_engine.pressure import Limits
+from headrace.lab.data_engine.schedule import F64, I64, Schedule
+from headrace.lab.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a queue may get, in seconds of its rate."""
+
+    acceptable_seconds: float = 1.0  # also the time between two looks
+    limit_seconds: float = 5.0
+
+    def limits(self, rate: float, partitions: int = 1) -> Limits:
+        """Give them as events of one partition."""
+        return Limits.of_rate(rate / partitions, self.acceptable_seconds, self.limit_seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What is done to the system in mid-run."""
+
+    kind: str  # as the system names it: kill-worker, kill-driver, outage
+    at_seconds: float
+    lasts_seconds: float = 0.0  # of an outage that is not the system's own to mend
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a system is put under."""
+
+    schedule: Schedule
+    patience: Patience | None = None  # None: the run is not cut off, however long the queue
+    cores: int | None = None  # None: all there are
+    fault: Fault | None = None
+    slowed: Mapping[str, float] = field(default_factory=dict)  # step -> so many times its time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a run used. What nobody could tell is None."""
+
+    cpu_seconds: float | None = None  # of the system
+    engine_cpu_seconds: float | None = None  # of the data engines, which are not the system's
+    peak_bytes: int | None = None  # of memory, all processes of the system together
+    checkpoint_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One run of one system under one load. Times are seconds after the start."""
+
+    system: str
+    engine: str  # what really ran, asked of it
+    load: Load
+    verdict: Verdict
+    made: int  # events
+    void: str = ""  # why the run does not count; empty if it does
+    unsustained: str = ""  # why the system did not keep up; empty if it did
+    due: F64  # of each result: when its newest input was to be sent
+    left: F64  # of each result: when it left the system
+    stages: Mapping[str, F64] = field(default_factory=dict)  # parts of each result's latency
+    queue_seconds: F64 = field(default_factory=lambda: np.zeros(0))
+    queue_lengths: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    state_seconds: F64 = field(default_factory=lambda: np.zeros(0))
+    state_bytes: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    cost: Cost = field(default_factory=Cost)
+
+    @property
+    def latency(self) -> F64:
+        """How old each result's newest input was when the result left."""
+        return self.left - self.due
+
+    @property
+    def trouble(self) -> str:
+        """Why the trial's figures do not count; empty if they do."""
+        if self.void:
+            return self.void
+        if not self.verdict.right:
+            wrong = self.verdict
+            return f"wrong answer: {wrong.missing:,} rows missing, {wrong.surplus:,} too many"
+        return ""
+
+
+class Bench(Protocol):
+    """Something that can be put under a load."""
+
+    @property
+    def name(self) -> str:
+        """The system's name."""
+
+    def trial(self, load: Load) -> Trial:
+        """Run once."""

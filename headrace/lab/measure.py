@@ -1,0 +1,277 @@
+"""Carries a spec out: experiment by experiment, the systems in turn, figures at the end.
+
+Systems take turns inside each repeat, so what the machine does meanwhile falls on all alike.
+Decides what is measured in which order; how is the experiments' own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from headrace.errors import OptionError
+from headrace.lab.benches import AbsentError, bench_of
+from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.experiments.costs import costs_of, measure_growth
+from headrace.lab.experiments.faults import measure_fault
+from headrace.lab.experiments.latency import summed_up
+from headrace.lab.experiments.scaling import measure_scaling
+from headrace.lab.experiments.spike import SpikeLoad, measure_spike
+from headrace.lab.experiments.sustainable import Search, find_rate
+from headrace.lab.experiments.trial import Bench, Fault, Load, Patience, Trial
+from headrace.lab.experiments.waterfall import causal_profile, waterfall
+from headrace.lab.results.samples import Kept
+from headrace.lab.results.summary import Better, Figure, SystemRecord
+from headrace.lab.spec import Spec, SustainableSpec
+from headrace.lab.statistics.intervals import Interval, of_repeats
+from headrace.lab.statistics.samples import percentile
+
+_HIGHER, _LOWER = Better.HIGHER, Better.LOWER
+
+
+class Measuring:
+    """One run of a spec.
+
+    Args:
+        spec: what is to be measured.
+        told: hears what is done, a line each.
+    """
+
+    def __init__(self, spec: Spec, told: Callable[[str], None] = lambda _text: None) -> None:
+        self._spec = spec
+        self._told = told
+        self._benches: dict[str, Bench] = {}
+        self._absent: dict[str, str] = {}
+        self._engines: dict[str, str] = {}
+        self._rates: dict[str, float] = {}
+        self._voids: dict[str, str] = {}  # system -> why it has no sustainable rate
+        self.figures: list[Figure] = []
+        self.kept: list[Kept] = []
+
+    def run(self) -> None:
+        """Make all experiments of the spec."""
+        for system in self._spec.systems:
+            try:
+                self._benches[system.name] = bench_of(system)
+            except AbsentError as absent:
+                self._absent[system.name] = str(absent)
+                self._told(f"{system.name} is absent: {absent}")
+        try:
+            for name, settings in self._spec.experiments.items():
+                getattr(self, f"_{name}")(settings)
+        finally:
+            for bench in self._benches.values():
+                getattr(bench, "stop", lambda: None)()
+
+    def systems(self) -> tuple[SystemRecord, ...]:
+        """Say who ran."""
+        return tuple(
+            SystemRecord(
+                name=system.name, kind=system.kind, engine=self._engines.get(system.name, ""),
+                absent=self._absent.get(system.name, ""), settings=system.settings,
+            )
+            for system in self._spec.systems
+        )
+
+    # --- the experiments
+
+    def _sustainable(self, settings: SustainableSpec) -> None:
+        search = search_of(settings)
+        rates: dict[str, list[float]] = {name: [] for name in self._benches}
+        for repeat in range(settings.repeats):
+            for name, bench in self._benches.items():
+                found = find_rate(
+                    bench, search,
+                    told=lambda probe, name=name: self._told(  # type: ignore[misc]
+                        f"{name}: {probe.rate:,.0f} events/s {probe.status.value} {probe.reason}"
+                    ),
+                )
+                rates[name].append(found.rate)
+                void = found.void or ("" if found.rate else "no rate was sustained")
+                self._voids[name] = self._voids.get(name) or void
+                if found.confirmation is not None:
+                    self._keep(name, "sustainable", repeat, found.confirmation)
+        for name, values in rates.items():
+            void = self._voids[name]
+            interval = None if void else of_repeats(values)
+            if interval is not None and len(values) == 1:
+                # The search itself leaves so much open.
+                high = interval.value * (1 + settings.precision)
+                interval = Interval(value=values[0], low=values[0], high=high, count=1)
+            self._add(name, "sustainable", "rate", "events/s", _HIGHER, interval, values, void)
+            self._rates[name] = 0.0 if void else sum(values) / len(values)
+
+    def _latency(self, settings: Any) -> None:
+        trials: dict[str, list[Trial]] = {name: [] for name in self._benches}
+        for repeat in range(settings.repeats):
+            for name, bench in self._benches.items():
+                rate = self._rate(name, settings)
+                if not rate:
+                    continue
+                trial = bench.trial(Load(schedule=Schedule.steady(rate, settings.seconds)))
+                self._told(f"{name}: latency at {rate:,.0f} events/s, {trial.trouble or 'right'}")
+                trials[name].append(trial)
+                self._keep(name, "latency", repeat, trial)
+        for name, made in trials.items():
+            if not made:
+                self._add(name, "latency", "p99", "s", _LOWER, None, (), self._without_rate(name))
+                continue
+            found = summed_up(self._rate(name, settings), made)
+            rested = [
+                trial.latency[trial.due >= cut]
+                for trial, cut in zip(made, found.cuts, strict=True)
+            ]
+            if found.void:
+                self._add(name, "latency", "p99", "s", _LOWER, None, (), found.void)
+            for share, interval in found.percentiles:
+                repeats = [percentile(samples, share) for samples in rested]
+                label = f"p{share * 100:g}"
+                self._add(name, "latency", label, "s", _LOWER, interval, repeats, "")
+            if not found.void:
+                for stage in waterfall(made[0], found.cuts[0]):
+                    self._plain(name, "waterfall", stage.name, "s", stage.seconds, "")
+            self._costs(name, made)
+
+    def _costs(self, name: str, trials: list[Trial]) -> None:
+        found = [costs_of(trial) for trial in trials]
+        void = next((cost.void for cost in found if cost.void), "")
+        for label, unit, field in (
+            ("cpu", "s per million events", "cpu_seconds_per_million"),
+            ("cpu of the data engine", "s per million events", "engine_cpu_seconds_per_million"),
+            ("peak memory", "bytes", "peak_bytes"),
+            ("checkpoint", "bytes", "checkpoint_bytes"),
+        ):
+            values = [getattr(cost, field) for cost in found]
+            known = [float(value) for value in values if value is not None]
+            if known:
+                interval = None if void else of_repeats(known)
+                self._add(name, "cost", label, unit, _LOWER, interval, known, void)
+
+    def _spike(self, settings: Any) -> None:
+        for name, bench in self._benches.items():
+            rate = self._rate(name, settings)
+            if not rate:
+                void = self._without_rate(name)
+                self._add(name, "spike", "recovery", "s", _LOWER, None, (), void)
+                continue
+            found = measure_spike(bench, SpikeLoad(
+                rate=rate, times=settings.times, calm_seconds=settings.calm_seconds,
+                spike_seconds=settings.spike_seconds, worse_at=settings.worse_at,
+            ))
+            self._told(f"{name}: spike, {'came back' if found.came_back else 'did NOT come back'}")
+            self._keep(name, "spike", 0, found.trial)
+            never = "the queue never got short again" if found.recovery_seconds is None else ""
+            void = found.void
+            self._plain(name, "spike", "longest queue", "events", found.longest_queue, void)
+            self._plain(name, "spike", "recovery", "s", found.recovery_seconds, void or never)
+            for label, interval in (("p99 before", found.before), ("p99 after", found.after)):
+                self._add(name, "spike", label, "s", _LOWER, interval, (), void or never)
+            self._plain(name, "spike", "came back", "1 or 0", float(found.came_back), void, _HIGHER)
+
+    def _fault(self, settings: Any) -> None:
+        for name, bench in self._benches.items():
+            rate = self._rate(name, settings)
+            if not rate:
+                void = self._without_rate(name)
+                self._add(name, "fault", "recovery", "s", _LOWER, None, (), void)
+                continue
+            fault = Fault(kind=settings.kind, at_seconds=settings.at_seconds)
+            try:
+                found = measure_fault(bench, rate=rate, seconds=settings.seconds, fault=fault)
+            except OptionError as refused:
+                self._add(name, "fault", "recovery", "s", _LOWER, None, (), str(refused))
+                continue
+            self._told(f"{name}: {settings.kind}, {found.void or 'right'}")
+            self._keep(name, "fault", 0, found.trial)
+            never = "results never got as young again" if found.recovery_seconds is None else ""
+            self._plain(
+                name, "fault", "recovery", "s", found.recovery_seconds, found.void or never
+            )
+
+    def _scaling(self, settings: Any) -> None:
+        search = search_of(self._spec.experiments["sustainable"])
+        for name, bench in self._benches.items():
+            found = measure_scaling(bench, search, list(settings.cores))
+            for cores, point in found.points:
+                void = point.void or ("" if point.rate else "no rate was sustained")
+                label = f"rate on {cores} cores"
+                self._plain(name, "scaling", label, "events/s", point.rate, void, _HIGHER)
+            more = found.predicted(settings.cores[-1] * 2)
+            if more is not None:
+                label = f"predicted on {settings.cores[-1] * 2} cores"
+                self._plain(name, "scaling", label, "events/s", more, "", _HIGHER)
+            self._told(f"{name}: scaling done")
+
+    def _growth(self, settings: Any) -> None:
+        for name, bench in self._benches.items():
+            rate = self._rate(name, settings)
+            if not rate:
+                void = self._without_rate(name)
+                self._add(name, "growth", "state", "bytes/s", _LOWER, None, (), void)
+                continue
+            found = measure_growth(bench, rate=rate, seconds=settings.seconds)
+            self._told(f"{name}: growth of the state, {found.void or 'right'}")
+            self._keep(name, "growth", 0, found.trial)
+            slope = found.bytes_per_second
+            self._add(
+                name, "growth", "state", "bytes/s", _LOWER,
+                None if slope is None else slope.slope, (), found.void,
+            )
+
+    def _causal(self, settings: Any) -> None:
+        search = search_of(self._spec.experiments["sustainable"])
+        for name, bench in self._benches.items():
+            try:
+                profile = causal_profile(bench, search, settings.steps, times=settings.times)
+            except OptionError as refused:
+                self._add(name, "causal", "gain", "share", _HIGHER, None, (), str(refused))
+                continue
+            for found in profile:
+                label = f"gain of {found.step} {found.times:g}x as fast"
+                self._plain(name, "causal", label, "share", found.gain, found.void, _HIGHER)
+            self._told(f"{name}: causal profile done")
+
+    # --- what they share
+
+    def _rate(self, name: str, settings: Any) -> float:
+        if settings.rate:
+            return float(settings.rate)
+        return self._rates.get(name, 0.0) * float(settings.share)
+
+    def _without_rate(self, name: str) -> str:
+        return f"there is no sustainable rate: {self._voids.get(name) or 'none was sustained'}"
+
+    def _keep(self, name: str, experiment: str, repeat: int, trial: Trial) -> None:
+        self._engines[name] = trial.engine
+        self.kept.append(Kept(system=name, experiment=experiment, repeat=repeat, trial=trial))
+
+    def _plain(
+        self, name: str, experiment: str, label: str, unit: str, value: float | None, void: str,
+        better: Better = _LOWER,
+    ) -> None:
+        interval = None if value is None else of_repeats([float(value)])
+        self._add(name, experiment, label, unit, better, interval, (), void)
+
+    def _add(
+        self, name: str, experiment: str, label: str, unit: str, better: Better,
+        interval: Interval | None, repeats: Any, void: str,
+    ) -> None:
+        counted = None if void else interval
+        self.figures.append(Figure(
+            system=name, experiment=experiment, name=label, unit=unit, better=better,
+            value=None if counted is None else counted.value,
+            low=None if counted is None else counted.low,
+            high=None if counted is None else counted.high,
+            repeats=() if void else tuple(float(value) for value in repeats), void=void,
+        ))
+
+
+def search_of(settings: SustainableSpec) -> Search:
+    """Make the search that a spec asks for."""
+    told = asdict(settings)
+    told.pop("repeats")
+    patience = Patience(
+        acceptable_seconds=told.pop("acceptable_seconds"), limit_seconds=told.pop("limit_seconds")
+    )
+    return Search(patience=patience, **told)

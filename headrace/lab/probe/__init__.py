@@ -1,0 +1,1 @@
+"""The question that the lab asks: small enough that every row says how old its inputs were."""

@@ -1,0 +1,1 @@
+"""The report of runs: one page of HTML that opens anywhere and carries its samples."""

@@ -1,0 +1,236 @@
+"""Writes the page: verdict first, tables as HTML, samples as data for the plots.
+
+Takes the folders of runs, gives one file that needs no other. The plots are drawn in the page, from
+the samples it carries, so that moving the warm-up cut recomputes the figures there; every number
+that does not depend on the cut stands in a table and needs no script.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.lab.report.published import PUBLISHED
+from headrace.lab.results.folder import RunFolder
+from headrace.lab.results.samples import Series
+from headrace.lab.results.summary import Figure, Summary
+from headrace.lab.statistics.samples import warm_up_seconds
+
+#: Results of one trial that the page carries; of more, evenly chosen ones.
+MOST_SAMPLES = 10_000
+MOST_QUEUE = 1_000
+#: Experiments whose results are plotted; of the others the queue is.
+_WITH_LATENCY = ("latency", "spike", "fault")
+
+
+def write_page(folders: Sequence[RunFolder], target: Path) -> None:
+    """Write the page about some runs.
+
+    Raises:
+        OptionError: there is such a file already.
+    """
+    text = page(folders)
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        msg = f"{target} exists already; choose another name or delete it"
+        raise OptionError(msg) from None
+
+
+def page(folders: Sequence[RunFolder]) -> str:
+    """Give the page."""
+    summaries = [folder.summary() for folder in folders]
+    several = len(folders) > 1
+    series = [
+        told
+        for folder, summary in zip(folders, summaries, strict=True)
+        for told in _series(folder.series(), f"{summary.name}: " if several else "")
+    ]
+    figures = [
+        {**_figure(figure), "label": _label(summary, figure.system, several)}
+        for summary in summaries
+        for figure in summary.figures
+    ]
+    data = json.dumps({"series": series, "figures": figures}, separators=(",", ":"))
+    home = files("headrace.lab.report")
+    title = ", ".join(summary.name for summary in summaries)
+    return Template(home.joinpath("page.html").read_text("utf-8")).substitute(
+        title=escape(title), css=home.joinpath("page.css").read_text("utf-8"),
+        js=home.joinpath("page.js").read_text("utf-8"),
+        data=data.replace("<", "\\u003c"),
+        verdict=_verdict(summaries, several), body=_body(folders, summaries, several),
+    )
+
+
+def _label(summary: Summary, system: str, several: bool) -> str:
+    return f"{summary.name}: {system}" if several else system
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    return {
+        "experiment": figure.experiment, "name": figure.name, "value": figure.value,
+        "low": figure.low, "high": figure.high,
+    }
+
+
+def _series(trials: Iterable[Series], prefix: str) -> list[dict[str, Any]]:
+    found = []
+    for trial in trials:
+        order = np.argsort(trial.due, kind="stable")
+        if trial.experiment not in _WITH_LATENCY:
+            order = order[:0]
+        due, latency = trial.due[order], (trial.left - trial.due)[order]
+        every = max(1, -(-len(due) // MOST_SAMPLES))
+        looks = max(1, -(-len(trial.queue_seconds) // MOST_QUEUE))
+        found.append({
+            "name": f"{prefix}{trial.system}", "experiment": trial.experiment,
+            "repeat": trial.repeat, "one_of": every,
+            "cut": round(warm_up_seconds(due, latency), 3) if len(due) else 0.0,
+            "due": np.round(due[::every], 4).tolist(),
+            "latency": np.round(latency[::every], 6).tolist(),
+            "queue": {
+                "at": np.round(trial.queue_seconds[::looks], 3).tolist(),
+                "length": trial.queue_lengths[::looks].tolist(),
+            },
+        })
+    return found
+
+
+# --- words and tables
+
+
+def _verdict(summaries: Sequence[Summary], several: bool) -> str:
+    lines = []
+    for summary in summaries:
+        rates = {f.system: f for f in summary.figures if f.key[1:] == ("sustainable", "rate")}
+        late = {f.system: f for f in summary.figures if f.key[1:] == ("latency", "p99")}
+        best = max(
+            (f for f in rates.values() if f.value is not None), key=lambda f: f.value or 0.0,
+            default=None,
+        )
+        if best is not None and len(rates) > 1:
+            lines.append(
+                f"<p><strong>{escape(_label(summary, best.system, several))}</strong> sustains the "
+                f"highest rate: {_value(best)}.</p>"
+            )
+        for system in summary.systems:
+            name = escape(_label(summary, system.name, several))
+            if system.absent:
+                lines.append(f"<p>{name}: absent. {escape(system.absent)}</p>")
+                continue
+            parts = [
+                f"{what} {_value(found[system.name])}"
+                for what, found in (("sustains", rates), ("p99", late))
+                if system.name in found and found[system.name].value is not None
+            ]
+            parts += [
+                f"spike: {'came back' if f.value else '<span class=bad>did not come back</span>'}"
+                for f in summary.figures
+                if f.key == (system.name, "spike", "came back") and f.value is not None
+            ]
+            voids = [f for f in summary.voids if f.system == system.name]
+            state = (
+                f'<span class="bad">{len(voids)} figures are void</span>: '
+                f"{escape(voids[0].void)}" if voids
+                else '<span class="good">every answer was right</span>'
+            )
+            lines.append(f"<p>{name}: {'; '.join([*parts, state])}.</p>")
+    return "\n".join(lines)
+
+
+def _value(figure: Figure) -> str:
+    if figure.value is None:
+        return f'<span class="bad">void</span> {escape(figure.void)}'
+    between = ""
+    if figure.low is not None and figure.high is not None and figure.low < figure.high:
+        between = f" [{figure.low:,.4g}, {figure.high:,.4g}]"
+    return f"{figure.value:,.4g}{between} {escape(figure.unit)}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> str:
+    """Make a table of HTML cells; the last `numbers` columns are figures."""
+    first = len(head) - numbers
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        made = (
+            f"<{tag}{' class=n' if place >= first else ''}>{cell}</{tag}>"
+            for place, cell in enumerate(cells)
+        )
+        return f"<tr>{''.join(made)}</tr>"
+
+    body = "".join(line(row, "td") for row in rows)
+    inside = f"<thead>{line(head, 'th')}</thead><tbody>{body}</tbody>"
+    return f"<div class=scroll><table>{inside}</table></div>"
+
+
+def _body(folders: Sequence[RunFolder], summaries: Sequence[Summary], several: bool) -> str:
+    figures = [
+        (_label(summary, figure.system, several), figure)
+        for summary in summaries
+        for figure in summary.figures
+    ]
+    parts = []
+    if any(figure.experiment in ("spike", "fault") for _, figure in figures):
+        parts.append(_SPIKE)
+    parts.append("<h2>All figures</h2>" + _table(
+        ("system", "experiment", "figure", "value [95 % interval]"),
+        (
+            (escape(label), figure.experiment, escape(figure.name), _value(figure))
+            for label, figure in figures
+        ), 1,
+    ))
+    parts.append("<h2>Who ran, and with which settings</h2>" + _table(
+        ("system", "kind", "engine that really ran", "settings"),
+        (
+            (
+                escape(_label(summary, system.name, several)), escape(system.kind),
+                escape(system.engine or system.absent),
+                escape(", ".join(f"{k} = {v}" for k, v in system.settings.items())) or "defaults",
+            )
+            for summary in summaries
+            for system in summary.systems
+        ),
+    ))
+    parts.append("<h2>As published</h2><p class=soft>Figures of the papers whose definitions are "
+                 "used here, on their machines: beside ours, not against them.</p>" + _table(
+        ("what", "where", "figure"),
+        (tuple(map(escape, row)) for row in PUBLISHED),
+    ))
+    parts.append("<h2>Machine</h2>" + _table(
+        ("run", "what", "figure"),
+        (
+            (escape(summary.name), escape(what), escape(str(value)))
+            for folder, summary in zip(folders, summaries, strict=True)
+            for what, value in {**_flat(folder.environment()), **_flat(summary.calibration)}.items()
+        ), 1,
+    ))
+    for folder, summary in zip(folders, summaries, strict=True):
+        parts.append(f"<h2>Spec of {escape(summary.name)}, {escape(summary.started)}</h2>"
+                     f"<pre>{escape(folder.spec())}</pre>")
+    return "\n".join(parts)
+
+
+def _flat(told: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in dict(told).items():
+        if isinstance(value, dict):
+            found |= _flat(value)
+        else:
+            found[name] = f"{value:,.6g}" if isinstance(value, float) else str(value)
+    return found
+
+
+_SPIKE = """<h2>Spike, fault and recovery</h2>
+<div class="plots">
+<figure><figcaption>Queue length</figcaption><div id="spike-queue"></div></figure>
+<figure><figcaption>Greatest latency over time</figcaption><div id="spike-series"></div></figure>
+</div>"""

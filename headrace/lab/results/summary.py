@@ -1,0 +1,134 @@
+"""The summary of a run: figures with their intervals and repeats, and what voids them.
+
+Frozen data, to and from JSON. What is read or written is held against the schema beside this file,
+so a summary that opens is one that can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from importlib.resources import files
+from typing import Any
+
+from headrace.errors import OptionError
+
+FORMAT = 1
+_SCHEMA = "summary.schema.json"
+
+
+class Better(Enum):
+    """Which way a figure is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured figure of one system. Void or unknown: value, low and high are None."""
+
+    system: str
+    experiment: str
+    name: str
+    unit: str
+    better: Better
+    value: float | None
+    low: float | None
+    high: float | None
+    repeats: tuple[float, ...]  # the figure of each repeat, where there are several
+    void: str = ""  # why it does not count; empty if it does
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What the figure is, whichever run it is of."""
+        return self.system, self.experiment, self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemRecord:
+    """A system that was to be measured."""
+
+    name: str
+    kind: str
+    engine: str  # what really ran; empty: nothing did
+    absent: str  # why it was not measured, and what would install it; empty if it was
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """All figures of a run."""
+
+    name: str
+    started: str  # as 2026-11-17T03:58:00Z
+    seconds: float
+    calibration: Mapping[str, float]
+    systems: tuple[SystemRecord, ...]
+    figures: tuple[Figure, ...]
+
+    @property
+    def voids(self) -> tuple[Figure, ...]:
+        """The figures that do not count."""
+        return tuple(figure for figure in self.figures if figure.void)
+
+    def to_json(self) -> str:
+        """Write it.
+
+        Raises:
+            OptionError: it is not as the schema says.
+        """
+        told = {"format": FORMAT, **asdict(self)}
+        for figure in told["figures"]:
+            figure["better"] = figure["better"].value
+            for name in ("value", "low", "high"):
+                if figure[name] is not None and not math.isfinite(figure[name]):
+                    figure[name] = None
+        plain = json.loads(json.dumps(told))
+        check(plain, "the summary")
+        return json.dumps(plain, indent=1) + "\n"
+
+
+def read_summary(text: str, where: str) -> Summary:
+    """Read a summary.
+
+    Raises:
+        OptionError: it is none, or of another format.
+    """
+    try:
+        told = json.loads(text)
+    except ValueError as error:
+        msg = f"{where} is no JSON: {error}"
+        raise OptionError(msg) from error
+    check(told, where)
+    return Summary(
+        name=told["name"], started=told["started"], seconds=told["seconds"],
+        calibration=told["calibration"],
+        systems=tuple(SystemRecord(**system) for system in told["systems"]),
+        figures=tuple(
+            Figure(**{
+                **figure, "better": Better(figure["better"]), "repeats": tuple(figure["repeats"]),
+            })
+            for figure in told["figures"]
+        ),
+    )
+
+
+def check(told: Any, where: str) -> None:
+    """Hold plain JSON against the schema.
+
+    Raises:
+        OptionError: it does not fit; says where and why.
+    """
+    import jsonschema  # type: ignore[import-untyped]
+
+    schema = json.loads(files("headrace.lab.results").joinpath(_SCHEMA).read_text("utf-8"))
+    try:
+        jsonschema.validate(told, schema)
+    except jsonschema.ValidationError as error:
+        place = "/".join(map(str, error.absolute_path)) or "the whole"
+        msg = f"{where} is not a summary of format {FORMAT}: {place}: {error.message}"
+        raise OptionError(msg) from error

@@ -1,0 +1,1 @@
+"""Numbers from samples: percentiles, intervals, differences, the cut of the warm-up."""

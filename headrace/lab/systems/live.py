@@ -1,0 +1,224 @@
+"""Puts a real system under a load: data engines, the lab's question, its answer, its latencies.
+
+Starts the engines, lets the system read them to their end, holds the rows against the answer for
+what was sent, and turns the times at which rows left into latencies. A system that raises has a
+void trial. Before the load comes a time at a tenth of its rate, of which nothing is told: a system
+that has just been started plans its first epoch then.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headrace.errors import OptionError
+from headrace.lab.data_engine.client import EngineStatus
+from headrace.lab.data_engine.events import EventsName
+from headrace.lab.data_engine.launch import DataEngines, Feed
+from headrace.lab.data_engine.schedule import F64, I64, Phase, Schedule
+from headrace.lab.endpoints.names import Drain, DrainKind, Source, SourceKind
+from headrace.lab.experiments.trial import Cost, Load, Trial
+from headrace.lab.probe.answer import closed, right_rows
+from headrace.lab.probe.count import COUNT
+from headrace.lab.probe.events import ProbeSettings
+from headrace.lab.systems.choose import choose
+from headrace.lab.systems.system import Outcome, Request, System
+from headrace.lab.systems.usage import usage
+from headrace.lab.verdict import judge
+from headrace.lab.workload import Mode, Row
+
+_EVENTS = "headrace.lab.probe.events"
+_WARM_SHARE = 0.1
+_SAMPLE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSettings:
+    """What a system is told in a spec."""
+
+    cores: int = 2
+    partitions: int = 1  # data engines
+    keys: int = 100
+    window_ms: int = 1_000
+    warm_seconds: float = 10.0  # at a tenth of the rate, before the load
+
+
+class LiveBench:
+    """Runs trials of a system on this machine.
+
+    Args:
+        name: of the system: headrace, spark, direct.
+        settings: of the runs.
+        system: another one than the name's, for tests.
+    """
+
+    def __init__(self, name: str, settings: LiveSettings, system: System | None = None) -> None:
+        self.name = name
+        self._settings = settings
+        self._given = system
+        self._system = system
+        self._cores: int | None = None
+
+    def trial(self, load: Load) -> Trial:
+        """Run once.
+
+        Raises:
+            OptionError: the load asks for what cannot be done to a live system.
+        """
+        if load.slowed or load.fault is not None:
+            msg = f"{self.name}: steps cannot be slowed, and faults not be made, in live runs yet"
+            raise OptionError(msg)
+        system = self._on(load.cores or self._settings.cores)
+        warm = Phase(self._settings.warm_seconds, load.schedule.phases[0].rate * _WARM_SHARE)
+        schedule = Schedule((warm, *load.schedule.phases))
+        asked = ProbeSettings(
+            schedule=tuple((phase.seconds, phase.rate) for phase in schedule.phases),
+            keys=self._settings.keys, window_ms=self._settings.window_ms,
+        )
+        limits = None if load.patience is None else load.patience.limits(
+            load.schedule.phases[0].rate, self._settings.partitions
+        )
+        name = EventsName(module=_EVENTS, settings=asdict(asked))
+        with (
+            tempfile.TemporaryDirectory(prefix="headrace-lab-") as folder,
+            DataEngines(
+                name, schedule, partitions=self._settings.partitions, limits=limits
+            ) as engines,
+        ):
+            run = _Run(load, asked, schedule, engines)
+            request = Request(
+                workload=COUNT, settings=asked, mode=Mode.STREAMING, folder=Path(folder),
+                source=Source(SourceKind.ENGINE, engines.feed.text()),
+                drain=Drain(DrainKind.VECTOR), shards=self._settings.cores,
+            )
+            return run.judged(system, request)
+
+    def _on(self, cores: int) -> System:
+        """Give the system on so many cores; another number starts it anew."""
+        if self._given is not None:
+            return self._given
+        if self._system is None or self._cores != cores:
+            self.stop()
+            self._system, self._cores = choose(self.name, master=f"local[{cores}]"), cores
+        return self._system
+
+    def stop(self) -> None:
+        """End what was started."""
+        if self._system is not None:
+            self._system.stop()
+            self._system = self._given
+
+
+class _Run:
+    """One trial while it is made."""
+
+    def __init__(
+        self, load: Load, asked: ProbeSettings, schedule: Schedule, engines: DataEngines
+    ) -> None:
+        self._load, self._asked, self._schedule = load, asked, schedule
+        self._engines = engines
+        self._warm = schedule.phases[0].seconds
+
+    def judged(self, system: System, request: Request) -> Trial:
+        """Run the system, and say what came of it."""
+        failure, outcome = "", None
+        system.prepare(request)
+        before = usage(os.getpid(), self._engines.pids)
+        idle = sum(status.cpu_seconds for status in self._engines.status())
+        try:
+            outcome = system.run(request)
+        except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
+            failure = f"the system failed: {type(error).__name__}: {error}"
+        after = usage(os.getpid(), self._engines.pids)
+        with suppress(OSError):
+            for client in self._engines.clients:
+                client.end()
+        statuses = self._engines.status()
+        void = failure or next((status.void for status in statuses if status.void), "")
+        used = None if before is None or after is None else after.cpu_seconds - before.cpu_seconds
+        cost = Cost(
+            cpu_seconds=used,
+            engine_cpu_seconds=sum(status.cpu_seconds for status in statuses) - idle,
+            peak_bytes=None if after is None else after.peak_bytes,
+            checkpoint_bytes=None if outcome is None else outcome.checkpoint_bytes,
+        )
+        return self._trial(system.name, outcome, statuses, void, cost)
+
+    def _trial(
+        self, name: str, outcome: Outcome | None, statuses: Sequence[EngineStatus], void: str,
+        cost: Cost,
+    ) -> Trial:
+        feed = self._engines.feed
+        stamped = () if outcome is None else outcome.stamped
+        pairs = [(at, row) for at, rows in stamped for row in rows]
+        numbers, sure = _sent(feed, statuses)
+        right = closed(self._asked, right_rows(self._asked, numbers), sure)
+        rows = closed(self._asked, [row for _, row in pairs], sure)
+        due, left, queue = self._times(statuses, pairs, sure)
+        at, lengths = self._queue(statuses)
+        after = due >= 0
+        return Trial(
+            system=name, engine="" if outcome is None else outcome.engine, load=self._load,
+            verdict=judge(rows, right), made=sum(status.made for status in statuses),
+            void=void,
+            unsustained=next((s.unsustained for s in statuses if s.unsustained), ""),
+            due=due[after], left=left[after], stages={"queue": queue[after]},
+            queue_seconds=at, queue_lengths=lengths, cost=cost,
+        )
+
+    def _times(
+        self, statuses: Sequence[EngineStatus], pairs: Sequence[tuple[float, Row]], sure: int
+    ) -> tuple[F64, F64, F64]:
+        """Give, of each row, when its newest input was due, when it left, how long it queued."""
+        feed, places = self._engines.feed, self._engines.feed.place(0)
+        starts = np.array([status.started or 0.0 for status in statuses])
+        ended = set(closed(self._asked, [row for _, row in pairs], sure))
+        kept = [(at, row[3]) for at, row in pairs if row in ended]
+        last = np.array([number for _, number in kept], dtype=np.int64)
+        partitions = places.partition_of(last)
+        zero = starts.min() + self._warm
+        due = self._schedule.due_all(last) + starts[partitions] - zero
+        left = np.array([at for at, _ in kept], dtype=np.float64) - zero
+        taken = np.zeros(len(kept))
+        for partition, client in enumerate(self._engines.clients):
+            own = np.flatnonzero(partitions == partition)
+            if len(own):
+                record = np.array(client.record())
+                offsets = [feed.place(partition).offset_at(int(n)) for n in last[own]]
+                found = np.searchsorted(record[:, 2], offsets, side="right")
+                seconds = record[np.minimum(found, len(record) - 1), 0]
+                taken[own] = seconds + starts[partition] - zero
+        return due, left, np.clip(taken - due, 0.0, np.maximum(left - due, 0.0))
+
+    def _queue(self, statuses: Sequence[EngineStatus]) -> tuple[F64, I64]:
+        """Give the length of all queues together, over the time of the load."""
+        end = self._load.schedule.seconds
+        at = np.arange(0.0, end + _SAMPLE_SECONDS, _SAMPLE_SECONDS)
+        total = np.zeros(len(at))
+        starts = [status.started or 0.0 for status in statuses]
+        for client, start in zip(self._engines.clients, starts, strict=True):
+            record = np.array(client.record()).reshape(-1, 4)
+            if len(record):
+                seconds = record[:, 0] + start - min(starts) - self._warm
+                total += np.interp(at, seconds, record[:, 1] - record[:, 2])
+        return at, np.rint(total).astype(np.int64)
+
+
+def _sent(feed: Feed, statuses: Sequence[EngineStatus]) -> tuple[I64, int]:
+    """Give the numbers of the events that were sent, and the last one up to which all were."""
+    numbers, ends = [np.zeros(0, dtype=np.int64)], []
+    for partition, status in enumerate(statuses):
+        place = feed.place(partition)
+        offsets = np.arange(status.made, dtype=np.int64)
+        turns, rest = np.divmod(offsets, place.block)
+        numbers.append((turns * place.partitions + partition) * place.block + rest)
+        ends.append(place.number(status.made))
+    sent = np.sort(np.concatenate(numbers))
+    # Where all partitions went to their end, the next numbers lie past the last event of the run.
+    return sent, min([*ends, int(sent[-1]) + 1 if len(sent) else 0]) - 1

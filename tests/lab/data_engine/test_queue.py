@@ -1,0 +1,159 @@
+"""The queue of one partition, in a time that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lab.data_engine.places import Place
+from headrace.lab.data_engine.pressure import Limits
+from headrace.lab.data_engine.queue import PartitionQueue, QueueError
+from headrace.lab.data_engine.schedule import Schedule
+
+START = 1_000.0
+
+
+def make(start: int, count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"number": list(range(start, start + count))})
+
+
+def queue_of(
+    rate: float = 100, seconds: float = 10, block: int = 8, limits: Limits | None = None,
+    make: Callable[[int, int], pa.RecordBatch] = make,
+) -> PartitionQueue:
+    place = Place(partition=0, partitions=1, block=block)
+    return PartitionQueue(place, Schedule.steady(rate, seconds), make, limits)
+
+
+def numbers(batches: list[pa.RecordBatch]) -> list[int]:
+    return [number for batch in batches for number in batch["number"].to_pylist()]
+
+
+def test_nothing_is_due_before_the_first_pull() -> None:
+    queue = queue_of()
+    queue.advance(START)
+    queue.advance(START + 100)
+    assert (queue.made, queue.samples) == (0, [])
+    queue.start(START + 200)
+    queue.advance(START + 201)
+    assert queue.made == 101  # the schedule began with the start, not with the process
+
+
+def test_events_can_be_taken_when_they_are_due_and_not_before() -> None:
+    queue = queue_of()
+    queue.start(START)
+    assert numbers(queue.pull(0, 1_000)) == [0]
+    queue.advance(START + 0.5)
+    assert numbers(queue.pull(1, 1_000)) == list(range(1, 51))
+    assert queue.length == 0
+
+
+def test_what_was_taken_can_be_taken_again_until_it_is_acknowledged() -> None:
+    queue = queue_of()
+    queue.start(START)
+    queue.advance(START + 1)
+    first = numbers(queue.pull(0, 60))
+    assert numbers(queue.pull(0, 60)) == first == list(range(60))
+    assert queue.replayed == 60
+    queue.acknowledge(60)
+    with pytest.raises(QueueError, match="acknowledged and is gone"):
+        queue.pull(59, 1)
+    assert numbers(queue.pull(60, 1)) == [60]
+
+
+def test_what_was_not_taken_cannot_be_acknowledged_nor_what_was_not_made_taken() -> None:
+    queue = queue_of()
+    queue.start(START)
+    with pytest.raises(QueueError, match="only 0 events were taken"):
+        queue.acknowledge(1)
+    with pytest.raises(QueueError, match="ahead of the 1 events"):
+        queue.pull(2, 1)
+
+
+def test_an_engine_that_was_not_there_in_time_voids_the_run() -> None:
+    queue = queue_of()
+    queue.start(START)
+    queue.advance(START + 0.3)
+    assert not queue.void
+    queue.advance(START + 0.9)  # events were due from 0.31 on
+    assert "0.59 s behind its own schedule" in queue.void
+    assert queue.latest_seconds == pytest.approx(0.59)
+
+
+def test_a_generator_slower_than_its_rate_voids_the_run() -> None:
+    """Each block takes a tenth of a second to make, and is to last for eight hundredths."""
+    now = START
+
+    def slowly(start: int, count: int) -> pa.RecordBatch:
+        nonlocal now
+        now += 0.1
+        return make(start, count)
+
+    queue = queue_of(make=slowly)
+    queue.start(now)
+    while not queue.ended:
+        queue.advance(now)
+        now += 0.01
+    assert "could not make its events in time" in queue.void
+
+
+def test_a_reader_that_does_not_keep_up_ends_the_making() -> None:
+    queue = queue_of(limits=Limits(acceptable=50, limit=200))
+    queue.start(START)
+    for step in range(1, 100):
+        queue.advance(START + step / 10)
+        if queue.ended:
+            break
+        # Half of what is made is taken.
+        taken = queue.made // 2
+        if taken > queue.pulled:
+            queue.pull(queue.pulled, taken - queue.pulled)
+    # Looked at after 50, 100, 150, ... events: 30, 55, 80 and so on wait (what is made at a look
+    # is half a step old); the first look that counts is the second one, the fourth ends it.
+    assert queue.unsustained == "above 50 for 4 looks in a row"
+    assert queue.total == queue.made == 250
+
+
+def test_a_reader_that_keeps_up_sees_the_whole_schedule() -> None:
+    queue = queue_of(limits=Limits(acceptable=50, limit=200))
+    queue.start(START)
+    for step in range(1, 101):
+        queue.advance(START + step / 10)
+        queue.pull(queue.pulled, 1_000)
+        queue.acknowledge(queue.pulled)
+    assert (queue.unsustained, queue.total, queue.pulled) == ("", 1_000, 1_000)
+    assert [sample.made for sample in queue.samples[:3]] == [1, 11, 21]
+
+
+def test_stopping_early_ends_with_what_was_made() -> None:
+    queue = queue_of()
+    queue.start(START)
+    queue.advance(START + 1)
+    queue.stop()
+    queue.advance(START + 2)
+    assert (queue.total, queue.made, queue.ended) == (101, 101, True)
+
+
+@given(
+    st.integers(1, 40), st.integers(1, 3),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 80), st.booleans()), max_size=30),
+)
+def test_whatever_is_taken_in_whatever_pieces_is_each_event_once_in_order(
+    block: int, partitions: int, steps: list[tuple[float, int, bool]]
+) -> None:
+    place = Place(partition=partitions - 1, partitions=partitions, block=block)
+    queue = PartitionQueue(place, Schedule.steady(100, 10), make)
+    queue.start(START)
+    now, got = START, list[int]()
+    for wait, most, acknowledges in [*steps, (20.0, 10_000, True)]:
+        now += wait
+        queue.advance(now)
+        got += numbers(queue.pull(len(got), most))
+        if acknowledges:
+            queue.acknowledge(len(got))
+    expected = [n for n in range(1_000) if n // block % partitions == partitions - 1]
+    assert got == expected

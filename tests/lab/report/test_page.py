@@ -1,0 +1,154 @@
+"""The report: its words, and in a real browser its plots."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import OptionError
+from headrace.lab.laboratory import run_spec
+from headrace.lab.report.page import page, write_page
+from headrace.lab.results.folder import RunFolder
+from headrace.lab.spec import read_spec
+
+SPEC = """
+name = "shown"
+[systems.fake]
+capacity = 2000
+epoch_seconds = 0.3
+[systems."<b>bad</b>"]
+kind = "fake"
+drop_every = 1000
+[systems.pyflink]
+[sustainable]
+probe_seconds = 12
+confirm_seconds = 12
+[latency]
+seconds = 10
+repeats = 2
+[spike]
+calm_seconds = 10
+"""
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which(
+    "google-chrome"
+)
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+PLOTS = (
+    "rates", "queues", "cdf", "histogram", "series", "waterfall", "spike-queue", "spike-series",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return run_spec(read_spec(SPEC), tmp_path_factory.mktemp("runs"))
+
+
+def test_the_verdict_comes_first_and_names_what_is_void_and_absent(folder: RunFolder) -> None:
+    text = page([folder])
+    verdict = text[text.index('class="verdict"') : text.index('id="legend"')]
+    assert re.search(r"fake: sustains [\d,.]+ .*every answer was right", verdict)
+    assert re.search(r"\d+ figures are void</span>: at 1,000 events/s: wrong answer", verdict)
+    assert "pyflink: absent." in verdict
+
+
+def test_the_page_needs_nothing_else_and_names_are_no_markup(folder: RunFolder) -> None:
+    text = page([folder])
+    assert not re.search(r"""(src|href)=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)""", text)
+    assert "<b>bad" not in text
+    assert "&lt;b&gt;bad" in text
+    assert 'name="viewport"' in text
+
+
+def test_the_page_carries_the_samples_of_every_repeat(folder: RunFolder) -> None:
+    text = page([folder])
+    (data,) = re.findall(r'id="data">(.*?)</script>', text, flags=re.S)
+    series = json.loads(data)["series"]
+    latency = [s for s in series if s["experiment"] == "latency"]
+    assert [s["repeat"] for s in latency] == [0, 1]
+    kept = [s for s in folder.series() if s.experiment == "latency"]
+    for told, raw in zip(latency, kept, strict=True):
+        assert len(told["due"]) == -(-len(raw.due) // told["one_of"])
+        assert len(told["due"]) == len(told["latency"]) <= 10_000
+
+
+def test_a_page_that_is_there_is_not_overwritten(folder: RunFolder, tmp_path: Path) -> None:
+    write_page([folder], tmp_path / "page.html")
+    with pytest.raises(OptionError, match="exists already"):
+        write_page([folder], tmp_path / "page.html")
+
+
+def opened(text: str, tmp_path: Path, *options: str) -> str:
+    """Open a page in the browser; give what it has become."""
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    command = [
+        str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+        f"--user-data-dir={tmp_path / 'profile'}", *options, "--dump-dom", path.as_uri(),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=True)
+    return done.stdout
+
+
+#: Writes errors into the page, moves the cut, changes the theme.
+WATCH = """<script>
+window.addEventListener("error", (e) => { document.documentElement.dataset.error = e.message; });
+</script>"""
+MOVE = """<script>
+const first = document.getElementById("latency-rows").textContent;
+document.documentElement.dataset.first = first;
+const cut = document.getElementById("cut");
+cut.value = cut.max; cut.dispatchEvent(new Event("input"));
+document.documentElement.dataset.moved = document.getElementById("latency-rows").textContent;
+document.documentElement.dataset.told = document.getElementById("cut-told").textContent;
+document.getElementById("by-rule").click();
+document.documentElement.dataset.back = document.getElementById("latency-rows").textContent;
+const colour = () => getComputedStyle(document.body).backgroundColor;
+const before = colour();
+document.getElementById("theme").click();
+document.documentElement.dataset.theming = String(before !== colour());
+document.documentElement.dataset.wide = String(document.documentElement.scrollWidth > innerWidth);
+</script>"""
+
+
+def attribute(dom: str, name: str) -> str:
+    found = re.search(rf'<html[^>]* data-{name}="([^"]*)"', dom)
+    assert found, f"data-{name} is not set"
+    return found[1]
+
+
+@needs_browser
+@pytest.mark.parametrize("size", ["1200,2000", "500,900"])
+def test_in_a_browser_every_plot_has_data_and_the_controls_work(
+    folder: RunFolder, tmp_path: Path, size: str
+) -> None:
+    text = page([folder]).replace("<head>", f"<head>{WATCH}").replace("</body>", f"{MOVE}</body>")
+    dom = opened(text, tmp_path, f"--window-size={size}")
+    assert attribute(dom, "drawn") == "yes"
+    assert "data-error=" not in dom.partition(">")[2].partition("<head>")[0]
+    for plot in PLOTS:
+        found = re.search(rf'id="{plot}">(<svg.*?</svg>)', dom, flags=re.S)
+        assert found, plot
+        points = re.search(r'data-points="(\d+)"', found[1])
+        assert points and int(points[1]) > 0, plot
+    assert attribute(dom, "first") == attribute(dom, "back") != attribute(dom, "moved")
+    assert attribute(dom, "told") == "9.0 s"
+    assert attribute(dom, "theming") == "true"
+    assert attribute(dom, "wide") == "false"
+
+
+@needs_browser
+def test_the_figures_in_the_page_are_those_of_the_summary(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    dom = opened(page([folder]), tmp_path)
+    (row,) = re.findall(r'<tbody id="latency-rows">.*?<tr>(.*?)</tr>', dom, flags=re.S)
+    told = re.findall(r'<td class="n">([\d.]+) (ms|s)</td>', row)
+    figures = {f.key: f.value for f in folder.summary().figures}
+    for (value, unit), share in zip(told, ("p50", "p90", "p99"), strict=False):
+        seconds = float(value) / (1_000 if unit == "ms" else 1)
+        assert seconds == pytest.approx(figures["fake", "latency", share], rel=0.02)

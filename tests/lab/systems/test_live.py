@@ -1,0 +1,166 @@
+"""Trials of systems that read data engines: a counter in this process, and the real ones."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headrace.errors import OptionError
+from headrace.lab.data_engine.client import EngineClient
+from headrace.lab.data_engine.launch import Feed
+from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.experiments.latency import summed_up
+from headrace.lab.experiments.trial import Fault, Load, Patience
+from headrace.lab.experiments.waterfall import waterfall
+from headrace.lab.systems.choose import choose
+from headrace.lab.systems.live import LiveBench, LiveSettings
+from headrace.lab.systems.system import Outcome, Request
+from headrace.lab.systems.usage import usage
+from headrace.lab.workload import Mode, Row
+
+
+class Counting:
+    """Counts in plain Python, so many events a second, and hands rows out after a delay."""
+
+    name = "counting"
+
+    def __init__(
+        self, *, delay: float = 0.0, capacity: float = 1e9, harm: str = "none"
+    ) -> None:
+        self._delay, self._capacity, self._harm = delay, capacity, harm
+
+    def prepare(self, request: Request) -> None:
+        """Nothing is to be started."""
+
+    def stop(self) -> None:
+        """Nothing was started."""
+
+    def run(self, request: Request) -> Outcome:
+        if self._harm == "raise":
+            msg = "out of order"
+            raise RuntimeError(msg)
+        (address,) = Feed.read(request.source.path).addresses
+        size = request.settings.window_ms
+        counts: Counter[tuple[int, int]] = Counter()
+        lasts: dict[tuple[int, int], int] = {}
+        out: list[tuple[float, tuple[Row, ...]]] = []
+        at, before, allowed = 0, time.monotonic(), 0.0
+        with EngineClient(address) as client:
+            while True:
+                now = time.monotonic()
+                # What was not used within a tenth of a second is gone: no credit for idle times.
+                spare = self._capacity * 0.1
+                allowed, before = min(spare, allowed + (now - before) * self._capacity), now
+                batches, status = client.pull(at, int(min(allowed, 100_000)), wait=0.02)
+                allowed -= sum(batch.num_rows for batch in batches)
+                for batch in batches:
+                    at += batch.num_rows
+                    millis = batch.column("nanos").to_numpy() // 1_000_000 // size * size
+                    keys, numbers = (batch.column(n).to_pylist() for n in ("key", "number"))
+                    for place, number in zip(
+                        zip(millis.tolist(), keys, strict=True), numbers, strict=True
+                    ):
+                        counts[place] += 1
+                        lasts[place] = number
+                client.acknowledge(at)
+                done = status.ended and at >= status.total
+                newest = max((window for window, _ in counts), default=0)
+                ready = [place for place in counts if place[0] < newest or done]
+                rows = tuple((*place, counts.pop(place), lasts[place]) for place in ready)
+                if rows:
+                    out.append((time.time() + self._delay, self._harmed(rows)))
+                if done:
+                    return Outcome(
+                        system=self.name, engine="a loop", mode=Mode.STREAMING, events=at,
+                        seconds=1.0, rows=None, row_count=None, stamped=tuple(out),
+                    )
+                if not batches:
+                    time.sleep(0.005)
+
+    def _harmed(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        if self._harm == "double":
+            return (*rows, rows[0])
+        return rows[1:] if self._harm == "drop" else rows
+
+
+def bench(**how: Any) -> LiveBench:
+    settings = LiveSettings(keys=4, window_ms=250, warm_seconds=0.5)
+    return LiveBench("counting", settings, Counting(**how))
+
+
+def load(rate: float = 4_000, seconds: float = 3, patience: Patience | None = None) -> Load:
+    return Load(schedule=Schedule.steady(rate, seconds), patience=patience)
+
+
+def test_a_right_answer_has_latencies_from_the_intended_time_of_sending() -> None:
+    trial = bench(delay=0.5).trial(load())
+    assert not trial.trouble
+    assert not trial.unsustained
+    assert trial.engine == "a loop"
+    # Windows of the load alone, four keys each; the last one may not be over.
+    assert 11 * 4 <= len(trial.due) <= 12 * 4
+    found = summed_up(4_000, [trial])
+    # The delay, and what it takes to see the next window's first event; a busy machine adds to it.
+    assert 0.5 <= found.at(0.5).value < 1.0
+    assert float(trial.latency.min()) >= 0.5
+    stages = {stage.name: stage.seconds for stage in waterfall(trial)}
+    assert stages["other"] >= 0.45
+    assert 0 <= stages["queue"] < 0.5
+    assert trial.cost.engine_cpu_seconds is not None
+
+
+@pytest.mark.parametrize(("harm", "said"), [
+    ("double", "0 rows missing"), ("drop", "0 too many"), ("raise", "RuntimeError: out of order"),
+])
+def test_a_system_that_loses_doubles_or_raises_has_a_void_trial(harm: str, said: str) -> None:
+    assert said in bench(harm=harm).trial(load(seconds=1)).trouble
+
+
+def test_a_system_that_is_too_slow_is_cut_off_and_still_checked() -> None:
+    patience = Patience(acceptable_seconds=0.25, limit_seconds=0.5)
+    trial = bench(capacity=1_500).trial(load(seconds=6, patience=patience))
+    assert trial.unsustained
+    assert not trial.trouble
+    assert trial.made < 20_000
+    assert int(trial.queue_lengths.max()) > 1_000
+
+
+def test_what_cannot_be_done_to_a_live_system_is_refused() -> None:
+    asked = Load(schedule=Schedule.steady(10, 1), fault=Fault(kind="outage", at_seconds=1))
+    with pytest.raises(OptionError, match="faults not be made"):
+        bench().trial(asked)
+
+
+def test_usage_counts_a_process_without_those_that_are_left_out() -> None:
+    here = usage(os.getpid())
+    if here is None:
+        pytest.skip("this system shows no processes in /proc")
+    assert here.cpu_seconds > 0
+    assert here.peak_bytes > 10_000_000
+    assert usage(os.getpid(), without=[os.getpid()]) is not None
+    assert usage(os.getpid(), without=[os.getpid()]).cpu_seconds == 0  # type: ignore[union-attr]
+    assert usage(os.getpid(), proc=Path("/nowhere")) is None
+
+
+def test_beams_local_runner_answers_right() -> None:
+    settings = LiveSettings(keys=4, window_ms=500, warm_seconds=0.5)
+    trial = LiveBench("direct", settings).trial(load(rate=1_000, seconds=2))
+    assert not trial.trouble
+    assert "FnApiRunner" in trial.engine
+    assert len(trial.due) >= 3 * 4
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["headrace", "spark"])
+def test_headrace_and_spark_read_the_same_engines_and_answer_right(spark: Any, name: str) -> None:
+    settings = LiveSettings(keys=4, window_ms=500, warm_seconds=2, partitions=2)
+    trial = LiveBench(name, settings, choose(name, spark)).trial(load(rate=2_000, seconds=4))
+    assert not trial.trouble
+    assert len(trial.due) >= 4 * 4
+    assert np.all(trial.latency > 0)
