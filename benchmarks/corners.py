@@ -22,7 +22,6 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 from headrace.state.store import MemoryStore
 from headrace.testing import LocalRunner
-from headrace.worker.batched.batches import Columns
 from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 from headrace.worker.grouping.choose import make_stream_grouper
