@@ -1,8 +1,9 @@
 """The corners of the engine, each alone and in one process: processor time for each element.
 
 `python -m benchmarks.corners` runs sessions by their own path and by Beam's trigger driver, and
-functions that ask for window or time beside one that asks for nothing, in turns. `--repeats` says
-how often; the table has the least of each, which other work on the machine disturbs least.
+functions that ask for window or time beside one that asks for nothing, and a stateful DoFn with a
+timer, in turns. `--repeats` says how often; the table has the least of each, which other work on
+the machine disturbs least. Whole pipelines include their start and their source.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam import coders
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms import core, window
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms import core, userstate, window
+from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
@@ -126,6 +129,50 @@ def _asking(step: Callable[[], Any]) -> float:
     return (time.process_time() - begun) / size * 1e6
 
 
+_VALUE = userstate.ReadModifyWriteStateSpec("value", coders.VarIntCoder())
+_DUE = userstate.TimerSpec("due", TimeDomain.WATERMARK)
+_VALUE_PARAM, _DUE_PARAM = beam.DoFn.StateParam(_VALUE), beam.DoFn.TimerParam(_DUE)
+
+
+class Adds(beam.DoFn):  # type: ignore[misc]
+    """Adds to a value, and moves a timer that gives it."""
+
+    def process(
+        self, element: tuple[int, int], value: Any = _VALUE_PARAM, due: Any = _DUE_PARAM
+    ) -> None:
+        """Take one number."""
+        value.write((value.read() or 0) + element[1])
+        due.set(10_000)
+
+    @userstate.on_timer(_DUE)  # type: ignore[untyped-decorator]
+    def fired(self, value: Any = _VALUE_PARAM) -> Iterator[int]:
+        """Give the sum."""
+        yield value.read()
+
+
+def _timers(*, each: int, epochs: int) -> float:
+    """Microseconds for each element of a streaming pipeline with one value and one timer."""
+    script = TestStream()
+    for epoch in range(epochs):
+        pairs = [(key, 1) for key in range(KEYS) for _ in range(each)]
+        script = script.add_elements([window.TimestampedValue(pair, epoch) for pair in pairs])
+        script = script.advance_watermark_to(epoch + 1)
+    pipeline = beam.Pipeline(
+        runner=LocalRunner(), options=PipelineOptions(["--shards=1", "--streaming"])
+    )
+    _ = (
+        pipeline
+        | script.advance_watermark_to_infinity()
+        | "pairs" >> beam.Map(lambda pair: pair).with_output_types(tuple[int, int])
+        | beam.ParDo(Adds())
+        | "wrong" >> beam.Filter(lambda total: total != each * epochs)
+        | "fail" >> beam.Map(lambda total: 1 // (total - total))
+    )
+    begun = time.process_time()
+    pipeline.run().wait_until_finish()
+    return (time.process_time() - begun) / (KEYS * each * epochs) * 1e6
+
+
 _WINDOW, _TIME = beam.DoFn.WindowParam, beam.DoFn.TimestampParam
 
 CASES: dict[str, Callable[[], float]] = {
@@ -133,6 +180,8 @@ CASES: dict[str, Callable[[], float]] = {
     "sessions_group_driver": lambda: _sessions(driver=True, combined=False),
     "sessions_sum": lambda: _sessions(driver=False, combined=True),
     "sessions_sum_driver": lambda: _sessions(driver=True, combined=True),
+    "timers_within": lambda: _timers(each=10, epochs=1),
+    "timers_across": lambda: _timers(each=1, epochs=10),
     "map_plain": lambda: _asking(lambda: beam.Map(lambda x: x + 1)),
     "map_window": lambda: _asking(lambda: beam.Map(lambda x, w=_WINDOW: x + (w is None))),
     "map_time": lambda: _asking(lambda: beam.Map(lambda x, t=_TIME: x + (t is None))),

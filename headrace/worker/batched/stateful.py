@@ -8,6 +8,7 @@ window and cell, so timers and `finish_bundle` see the same.
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,18 +16,24 @@ from itertools import repeat
 from typing import Any
 
 from apache_beam.internal.util import ArgumentPlaceholder
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.transforms import core, userstate
+from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import Timestamp
 
 from headrace.worker.batched.batches import Columns, Meta, columns
+from headrace.worker.batched.combining import owns_resources
 from headrace.worker.batched.moments import moment_of
 from headrace.worker.batched.parameters import by_window
 from headrace.worker.batched.plain_values import FAITHFUL, is_frozen
 from headrace.worker.batched.steps import signature_of
-from headrace.worker.beam_types import Key, Value
+from headrace.worker.beam_types import CellKey, CoderImpl, Key, Value
 
 _GLOBAL = GlobalWindow()
+#: Cells that Beam keeps as bags.
+_OF_BAGS = (userstate.BagStateSpec, userstate.CombiningValueStateSpec)
 _UNKNOWN = object()
 _all_faithful = FAITHFUL.issuperset
 
@@ -34,8 +41,10 @@ _all_faithful = FAITHFUL.issuperset
 class ValueHandle(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
     """One value of one key and window; Beam's own makes three objects for each read of it."""
 
-    def __init__(self, bag: Any) -> None:
-        self._bag = bag  # Beam's handle of the cell behind it
+    def __init__(self, handler: Any, cell: Any, coder: CoderImpl) -> None:
+        self._handler = handler  # answers state requests
+        self._cell = cell
+        self._coder = coder
         self._value: Any = _UNKNOWN  # as it was written in this bundle, or read and cannot change
         self._written = False
         self._present = False  # if it was written: whether there is a value
@@ -45,7 +54,7 @@ class ValueHandle(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
         value = self._value
         if value is not _UNKNOWN:
             return value
-        value = next(iter(self._bag.read()), None)
+        value = next(iter(self._handler.blocking_get(self._cell, self._coder)), None)
         if is_frozen(value):  # else each read gives an object of its own, as Beam's does
             self._value = value
         return value
@@ -63,10 +72,44 @@ class ValueHandle(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
     def commit(self) -> None:
         """Hand on what was written in this bundle."""
         if self._written:
-            self._bag.clear()
+            done = self._handler.clear(self._cell)
             if self._present:
-                self._bag.add(self._value)
-            self._bag.commit()
+                done = self._handler.extend(self._cell, self._coder, (self._value,))
+            done.get()
+
+
+class OutputTimer(bundle_processor.OutputTimer):  # type: ignore[misc]
+    """Sets the timers of one family, key and window; Beam's own looks at the family each time."""
+
+    def __init__(
+        self, send: Any, key: Key, window: Any, micros: int, pane: Any, by_event: bool
+    ) -> None:
+        self._send = send
+        self._key = key
+        self._windows = (window,)
+        self._micros = micros  # of the element; timers of processing time hold there
+        self._pane = pane
+        self._by_event = by_event
+
+    def set(self, ts: Any, dynamic_timer_tag: str = "") -> None:
+        """Let a timer fire at this time."""
+        at = Timestamp.of(ts)
+        hold = at if self._by_event else moment_of(self._micros)
+        self._send(
+            userstate.Timer(
+                self._key, dynamic_timer_tag, self._windows, False, at, hold, self._pane
+            ),
+            None, True,
+        )  # fmt: skip
+
+    def clear(self, dynamic_timer_tag: str = "") -> None:
+        """Take a timer back."""
+        self._send(
+            userstate.Timer(
+                self._key, dynamic_timer_tag, self._windows, True, None, None, None
+            ),
+            None, True,
+        )  # fmt: skip
 
 
 class _Encoded(bytes):
@@ -94,13 +137,49 @@ class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc
         self.specs: tuple[Any, ...] = ()  # of the cells that `process` asks for
         self.of_keys: dict[Key, tuple[Any, ...]] = {}  # handles in the global window
         self.of_windows: dict[tuple[Key, Any], tuple[Any, ...]] = {}  # handles in any
-        self._encode = self._key_coder.encode_nested
+        self._encode = self._key_coder.get_impl().encode_nested
+        self._encode_window = self._window_coder.get_impl().encode
+        self._coders: dict[Any, CoderImpl] = {}  # by specification
+        self._senders: dict[str, Any] = {}  # by timer family: takes what user code sets
+        self._last: tuple[Any, Any, bytes, bytes] = (None, None, b"", b"")
+        # Beam's own handler, in a process that runs Beam's own runner too, takes messages alone.
+        self._plain_names = getattr(self._state_handler, "takes_plain_names", False)
 
     def _create_state(self, spec: Any, key: Key, window: Any) -> Any:
-        handle = super()._create_state(spec, key, window)
         if isinstance(spec, userstate.ReadModifyWriteStateSpec):
-            return ValueHandle(handle._underlying_bag_state)  # noqa: SLF001 (no public reader)
-        return handle
+            coder = self._coders.get(spec)
+            if coder is None:
+                coder = self._coders[spec] = spec.coder.get_impl()
+            return ValueHandle(self._state_handler, self._cell(spec.name, key, window), coder)
+        if not isinstance(spec, _OF_BAGS):
+            return super()._create_state(spec, key, window)
+        bag = bundle_processor.SynchronousBagRuntimeState(
+            self._state_handler, self._cell(spec.name, key, window), spec.coder
+        )
+        if isinstance(spec, userstate.BagStateSpec):
+            return bag
+        # Beam copies the CombineFn for each key; one that opens nothing may serve them all.
+        combine_fn = spec.combine_fn
+        if owns_resources(combine_fn):
+            combine_fn = copy.deepcopy(combine_fn)
+        return bundle_processor.CombiningValueRuntimeState(bag, combine_fn)
+
+    def _cell(self, state: str, key: Key, window: Any) -> Any:
+        """Name a cell; those of one key and window are mostly asked for together."""
+        last_key, last_window, encoded_window, encoded_key = self._last
+        if key is not last_key or window is not last_window:
+            encoded_window, encoded_key = self._encode_window(window), self._encode(key)
+            self._last = (key, window, encoded_window, encoded_key)
+        name = CellKey(self._transform_id, state, encoded_window, encoded_key)
+        return name if self._plain_names else _message(name)
+
+    def sender(self, family: str) -> Any:
+        """Give what takes the timers of a family."""
+        found = self._senders.get(family)
+        if found is None:
+            info = self._timers_info[family]
+            found = self._senders[family] = info.timer_coder_impl.encode_to_stream
+        return found
 
     def get_state(self, spec: Any, key: Key, window: Any) -> Any:
         """Give the handle of a cell; keys are the same if their encodings are."""
@@ -130,6 +209,13 @@ class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc
         super().reset()
         self.of_keys.clear()
         self.of_windows.clear()
+
+
+def _message(name: CellKey) -> Any:
+    """Name a cell as Beam does."""
+    return beam_fn_api_pb2.StateKey(
+        bag_user_state=beam_fn_api_pb2.StateKey.BagUserState(**name._asdict())
+    )
 
 
 #: One builds at a time: the name that Beam looks up is the module's, and so every thread's.
@@ -279,9 +365,10 @@ def _is_known(default: Any) -> bool:
 def _filler(parameter: Any, context: StateContext) -> Callable[[Key, Any, int, Any], Any]:
     if not isinstance(parameter, core.DoFn.TimerParam):
         return _FILLERS[parameter.param_id]
-    spec = parameter.timer_spec
+    family = parameter.timer_spec.name
+    by_event = TimeDomain.is_event_time(parameter.timer_spec.time_domain)
 
     def timer(key: Key, window: Any, micros: int, pane: Any) -> Any:
-        return context.get_timer(spec, key, window, moment_of(micros), pane)
+        return OutputTimer(context.sender(family), key, window, micros, pane, by_event)
 
     return timer

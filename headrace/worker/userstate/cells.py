@@ -14,7 +14,7 @@ from typing import Any
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 
 from headrace.errors import HeadraceError
-from headrace.worker.beam_types import Coder, CoderImpl, Key, Proto, Value
+from headrace.worker.beam_types import CellKey, Coder, CoderImpl, Key, Proto, Value
 from headrace.worker.sideinputs.side_inputs import SideInputs
 
 
@@ -31,14 +31,18 @@ DONE = _Done()
 class MemoryCells:
     """Beam's state handler, in memory."""
 
+    takes_plain_names = True  # a cell may be named by a `CellKey`
+
     def __init__(self, side_inputs: SideInputs) -> None:
         self._side_inputs = side_inputs
-        self._bags: dict[tuple[str, str, bytes, bytes], list[bytes]] = {}
-        self._ordered: dict[tuple[str, str, bytes, bytes], list[tuple[int, int, bytes]]] = {}
+        self._bags: dict[CellKey, list[bytes]] = {}
+        self._ordered: dict[CellKey, list[tuple[int, int, bytes]]] = {}
         self._order = 0
 
     def blocking_get(self, state_key: Proto, coder: CoderImpl) -> Iterable[Value]:
         """Read a cell or a view of a side input."""
+        if type(state_key) is CellKey:
+            return _decode(list(self._bags.get(state_key, ())), coder)
         match state_key.WhichOneof("type"):
             case "bag_user_state":
                 chunks = self._bags.get(_cell(state_key.bag_user_state), ())
@@ -50,12 +54,13 @@ class MemoryCells:
 
     def extend(self, state_key: Proto, coder: CoderImpl, elements: Iterable[Value]) -> _Done:
         """Append to a cell."""
+        if type(state_key) is CellKey:
+            self._bags.setdefault(state_key, []).append(_encode(elements, coder))
+            return DONE
         match state_key.WhichOneof("type"):
             case "bag_user_state":
-                out = create_OutputStream()
-                for element in elements:
-                    coder.encode_to_stream(element, out, True)
-                self._bags.setdefault(_cell(state_key.bag_user_state), []).append(out.get())
+                name = _cell(state_key.bag_user_state)
+                self._bags.setdefault(name, []).append(_encode(elements, coder))
             case "ordered_list_user_state":
                 rows = self._ordered.setdefault(_cell(state_key.ordered_list_user_state), [])
                 for element in elements:
@@ -68,6 +73,9 @@ class MemoryCells:
 
     def clear(self, state_key: Proto) -> _Done:
         """Empty a cell, or a range of an ordered list."""
+        if type(state_key) is CellKey:
+            self._bags.pop(state_key, None)
+            return DONE
         match state_key.WhichOneof("type"):
             case "bag_user_state":
                 self._bags.pop(_cell(state_key.bag_user_state), None)
@@ -107,8 +115,15 @@ class MemoryCells:
         """End of use; nothing is held outside this object."""
 
 
-def _cell(key: Key) -> tuple[str, str, bytes, bytes]:
-    return key.transform_id, key.user_state_id, key.window, key.key
+def _cell(key: Key) -> CellKey:
+    return CellKey(key.transform_id, key.user_state_id, key.window, key.key)
+
+
+def _encode(elements: Iterable[Value], coder: CoderImpl) -> bytes:
+    out = create_OutputStream()
+    for element in elements:
+        coder.encode_to_stream(element, out, True)
+    return bytes(out.get())
 
 
 def _position(rows: list[tuple[int, int, bytes]], sort_key: int) -> int:

@@ -17,7 +17,7 @@ from apache_beam.transforms.window import GlobalWindow
 from headrace.errors import HeadraceError
 from headrace.state.layout import Kind, head, stamp, under, until
 from headrace.state.store import Store
-from headrace.worker.beam_types import Coder, CoderImpl, Proto, Value
+from headrace.worker.beam_types import CellKey, Coder, CoderImpl, Proto, Value
 from headrace.worker.sideinputs.side_inputs import SideInputs
 from headrace.worker.userstate.cell_rows import Log, OrderedLog, Step
 from headrace.worker.userstate.cells import DONE
@@ -34,12 +34,15 @@ _EMPTY: tuple[bytes, ...] = ()
 class StoredCells:
     """Beam's state handler over a store; serves all stages of a superstep, epoch after epoch."""
 
+    takes_plain_names = True  # a cell may be named by a `CellKey`
+
     def __init__(self, side_inputs: SideInputs) -> None:
         self._side_inputs = side_inputs
         self._steps: dict[str, Step] = {}
         self._store: Store | None = None
-        #: By the serialized state key: cheaper to get than its fields.
-        self._bags: dict[bytes, Log] = {}
+        #: By the name, or by the serialized state key: cheaper to get than its fields. The same
+        #: cell is always asked for in the same form.
+        self._bags: dict[bytes | CellKey, Log] = {}
         self._ordered: dict[tuple[str, str, bytes, bytes], OrderedLog] = {}
 
     def register(
@@ -101,10 +104,16 @@ class StoredCells:
             if store.get(row) is None:
                 store.put(row, log.window)
 
+    def _find(self, state_key: Any) -> tuple[bytes | CellKey, Log | None]:
+        """Give what a cell is found by, and the cell; None: it is no bag, or not in memory yet."""
+        if type(state_key) is CellKey:
+            return state_key, self._bags.get(state_key) or self._new_bag(state_key, state_key)
+        name: bytes = state_key.SerializeToString()
+        return name, self._bags.get(name)
+
     def blocking_get(self, state_key: Proto, coder: CoderImpl) -> Iterable[Value]:
         """Read a cell or a view of a side input."""
-        name = state_key.SerializeToString()
-        bag = self._bags.get(name)
+        name, bag = self._find(state_key)
         if bag is None:
             match state_key.WhichOneof("type"):
                 case "bag_user_state":
@@ -130,8 +139,7 @@ class StoredCells:
 
     def extend(self, state_key: Proto, coder: CoderImpl, elements: Iterable[Value]) -> Any:
         """Append to a cell."""
-        name = state_key.SerializeToString()
-        bag = self._bags.get(name)
+        name, bag = self._find(state_key)
         if bag is None:
             match state_key.WhichOneof("type"):
                 case "bag_user_state":
@@ -152,8 +160,7 @@ class StoredCells:
 
     def clear(self, state_key: Proto) -> Any:
         """Empty a cell, or a range of an ordered list."""
-        name = state_key.SerializeToString()
-        bag = self._bags.get(name)
+        name, bag = self._find(state_key)
         if bag is None:
             match state_key.WhichOneof("type"):
                 case "bag_user_state":
@@ -168,7 +175,7 @@ class StoredCells:
         bag.clear()
         return DONE
 
-    def _new_bag(self, name: bytes, cell: Any) -> Log:
+    def _new_bag(self, name: bytes | CellKey, cell: Any) -> Log:
         step = self._step(cell.transform_id)
         bag = self._bags[name] = Log(step, cell.user_state_id, cell.window, cell.key)
         return bag

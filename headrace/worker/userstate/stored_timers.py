@@ -168,7 +168,9 @@ class StoredTimers:
             if timer.clear_bit:
                 live[name] = None
                 return
-            fire, hold = timer.fire_timestamp.micros, timer.hold_timestamp.micros
+            fire = hold = timer.fire_timestamp.micros
+            if timer.hold_timestamp is not timer.fire_timestamp:
+                hold = timer.hold_timestamp.micros
             if not (_FIRST <= fire <= _LAST and _FIRST <= hold <= _LAST):
                 fire, hold = max(_FIRST, min(fire, _LAST)), max(_FIRST, min(hold, _LAST))
                 timer = _at(timer, fire, hold)
