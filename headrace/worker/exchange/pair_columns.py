@@ -19,6 +19,7 @@ from headrace.worker.batched.column_combining import (
     grouped,
     lists,
     pairs_of,
+    text_bytes,
     windows_of,
 )
 from headrace.worker.batched.weights import HEAVY_BYTES
@@ -33,7 +34,6 @@ _TYPES: dict[ScalarKind, type] = {
     ScalarKind.TEXT: str,
     ScalarKind.BYTES: bytes,
 }
-_TEXTS = frozenset({ScalarKind.TEXT, ScalarKind.BYTES})
 
 
 class Bulk(NamedTuple):
@@ -55,7 +55,7 @@ class Bulk(NamedTuple):
                     found.add(type(None))
                 return found <= self.value_types
             case TupleShape(items=items) if self.value_tuple is not None:
-                if not all(isinstance(item, ScalarShape) for item in items):
+                if not all(isinstance(i, ScalarShape) and i.kind in _TYPES for i in items):
                     return False
                 if any(leaf.missing is not None for leaf in pairs.values.leaves):
                     return False
@@ -75,16 +75,12 @@ def bulk_pairs(values: ColumnValues, meta: Meta, bulk: Bulk) -> tuple[Pairs, int
     columns = [pairs.keys, *pairs.values.leaves]
     if sum(map(_longest, columns)) >= HEAVY_BYTES:
         return None
-    return pairs, sum(map(_text_bytes, columns))
-
-
-def _text_bytes(column: Column) -> int:
-    return int(column.data.nbytes) if column.kind in _TEXTS else 0
+    return pairs, sum(map(text_bytes, columns))
 
 
 def _longest(column: Column) -> int:
     """Give the bytes of a column's longest text; looks only where there may be a long one."""
-    if _text_bytes(column) < HEAVY_BYTES:
+    if text_bytes(column) < HEAVY_BYTES:
         return 0
     longest = pc.max(pc.binary_length(_as_bytes(column.data))).as_py()
     return int(longest or 0)
