@@ -1,7 +1,8 @@
 """`python -m benchmarks.columns`: what columns bring.
 
 Each pipeline runs in this process, without Spark, with columns and with objects in turns; the
-processor time of both is compared, and their answers. `--profile` shows where the time goes.
+processor time of both is compared, and their answers. `--profile` shows where the time goes,
+`--spark` runs them on Spark instead and tells the JVM's time from the workers'.
 """
 
 from __future__ import annotations
@@ -90,9 +91,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--case", action="append", choices=list(CASES))
     parser.add_argument("--profile", choices=["on", "off"])
+    parser.add_argument("--spark", action="store_true")
     asked = parser.parse_args()
     for name in asked.case or CASES:
-        if asked.profile:
+        if asked.spark:
+            from benchmarks.columns.on_spark import on_spark
+
+            print(*on_spark(name, asked.rows), sep="\n", flush=True)
+        elif asked.profile:
             profile(name, asked.rows, asked.profile)
         else:
             print(compared(name, asked.rows, asked.rounds), flush=True)
