@@ -70,7 +70,7 @@ def test_parts_and_choices_keep_what_belongs_to_a_row() -> None:
 
 
 def test_the_first_element_has_the_windows_of_its_row() -> None:
-    first = first_element(numbers(3), part_of(timed(4), 1, 4))
+    first: Any = first_element(numbers(3), part_of(timed(4), 1, 4))
     assert (first.value, first.timestamp_micros, first.windows) == (0, 7, ("w10", "w5"))
 
 
