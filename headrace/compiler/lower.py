@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import functools
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, SimpleNamespace
 from typing import get_type_hints
 
 from headrace.compiler import lower_build as build
@@ -77,12 +78,16 @@ def promised(dofn: object) -> Shape | None:
     code = function.__code__
     if taken >= code.co_argcount:
         return None
+    name = code.co_varnames[taken]
+    told = function.__annotations__.get(name)
+    # A function that travels by value leaves the names behind that its annotations speak of.
+    module = vars(sys.modules[function.__module__]) if function.__module__ in sys.modules else {}
     try:
-        hints = get_type_hints(function)
+        only = SimpleNamespace(__annotations__={name: told})
+        hint = get_type_hints(only, {**module, **function.__globals__})[name]
     except Exception:  # noqa: BLE001 (a user's annotation may name anything)
         return None
-    hint = hints.get(code.co_varnames[taken])
-    return None if hint is None else shape_of_hint(hint)
+    return None if told is None else shape_of_hint(hint)
 
 
 def _lowered(

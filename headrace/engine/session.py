@@ -42,7 +42,8 @@ _LOG = logging.getLogger(__name__)
 #: read in the parent, and workers of another environment are a second set of processes.
 CHILD_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",  # partition id must stay shard id
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",  # for the rows of DataFrames
+    # For the rows of DataFrames: a batch of columns is worth its calls if it has many.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",  # a row of ours is 64 KiB and more
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }

@@ -7,13 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import pyarrow as pa
 import pytest
 from apache_beam.transforms import combiners, window
 
 from headrace.errors import ColumnsDifferError
 from headrace.plan.expressions import Lowered
-from headrace.plan.shapes import INT
+from headrace.plan.shapes import INT, TEXT, TupleShape
 from headrace.worker.batched import column_combining
+from headrace.worker.batched.column_batches import TimeColumns
+from headrace.worker.columns.values import of_arrow
 from tests.worker.lowering import field, in_tuple, maps, shape_of
 from tests.worker.test_lowered_steps import run
 
@@ -199,3 +203,17 @@ def test_sums_of_keys_that_are_numbers() -> None:
         wanted[number] += number
     assert sorted(found) == sorted(wanted.items())
     assert INT in lowered.result.items  # type: ignore[union-attr]
+
+
+def test_pairs_that_wait_do_not_keep_the_batch_they_came_in() -> None:
+    arrays = [pa.array(["a", "b"] * 500), pa.array(range(1_000))]
+    batch = of_arrow(arrays, TupleShape((TEXT, INT)), 1_000)
+    assert batch is not None
+    part = batch.slice(10, 20)
+    pairs = column_combining.pairs_of(part, TimeColumns(np.arange(10), (), None))
+    assert pairs is not None
+    own = column_combining.owned(pairs)
+    assert own.values.objects() == pairs.values.objects()
+    assert own.keys.objects() == pairs.keys.objects()
+    assert not np.shares_memory(own.values.leaves[0].data, batch.leaves[1].data)
+    assert own.keys.data.get_total_buffer_size() < 200

@@ -8,10 +8,11 @@ other the list of a key's values, in their order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from apache_beam.transforms import combiners
 from numpy.typing import NDArray
 
@@ -118,6 +119,27 @@ def pairs_of(values: ColumnValues, meta: Meta) -> Pairs | None:
         return None
     keys = values.leaves[0]
     return None if keys.missing is not None else Pairs(keys, values.part(1), meta.windows)
+
+
+def owned(pairs: Pairs) -> Pairs:
+    """Give the same pairs without the batch they came in: one column would keep all of it."""
+    values = pairs.values
+    leaves = [_copied(leaf) for leaf in values.leaves]
+    windows = pairs.windows
+    if type(windows) is Started:
+        windows = Started(windows.starts.copy(), windows.known)
+    return Pairs(_copied(pairs.keys), ColumnValues(values.shape, leaves, len(values)), windows)
+
+
+def _copied(column: Column) -> Column:
+    data = column.data
+    copy = data.copy() if isinstance(data, np.ndarray) else pa.concat_arrays([data, data[:0]])
+    return replace(column, data=copy)
+
+
+def text_bytes(column: Column) -> int:
+    """Give the bytes of a column whose values differ in size; numbers count as nothing."""
+    return 0 if isinstance(column.data, np.ndarray) else int(column.data.nbytes)
 
 
 def joined(parts: list[Pairs]) -> Pairs:

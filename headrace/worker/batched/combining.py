@@ -24,10 +24,13 @@ from headrace.worker.batched.column_combining import (
     known_combine,
     lists,
     numbers_for,
+    owned,
     pairs_of,
+    text_bytes,
     windows_of,
 )
 from headrace.worker.batched.verified_columns import verify_accumulator
+from headrace.worker.batched.weights import WAITING_BYTES
 from headrace.worker.beam_types import CombineFn, Key, Operation, Value, Window
 from headrace.worker.columns.values import ColumnValues
 
@@ -82,7 +85,7 @@ class PreCombine:
         self._known = known_combine(self._fn, self._builtin)
         self._verified = verified  # what columns add up to is computed in both ways
         self._pairs: list[Pairs] = []  # columns that wait to be grouped
-        self._pair_count = 0
+        self._pair_count = self._pair_bytes = 0
 
     def __call__(self, values: list[Value], meta: Meta) -> None:
         """Take a batch of objects."""
@@ -123,16 +126,19 @@ class PreCombine:
             return
         if self._pairs and not pairs.goes_with(self._pairs[0]):
             self._group_pairs()
-        self._pairs.append(pairs)
         self._pair_count += len(values)
-        if self._pair_count >= HELD_VALUES:
+        self._pair_bytes += sum(map(text_bytes, (pairs.keys, *pairs.values.leaves)))
+        full = self._pair_count >= HELD_VALUES or self._pair_bytes >= WAITING_BYTES
+        self._pairs.append(pairs if full else owned(pairs))
+        if full:
             self._group_pairs()
 
     def _group_pairs(self) -> None:
         """Add the columns that wait to the accumulators, or to the values held for them."""
         if not self._pairs:
             return
-        pairs, self._pairs, self._pair_count = joined(self._pairs), [], 0
+        pairs, self._pairs = joined(self._pairs), []
+        self._pair_count = self._pair_bytes = 0
         groups = grouped(pairs, by_window=not self._default)
         known = self._known
         numbers = numbers_for(known, pairs.values)

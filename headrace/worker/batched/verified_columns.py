@@ -7,6 +7,7 @@ Slow, and there to find a kernel that is wrong.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, NoReturn
@@ -17,6 +18,11 @@ from headrace.errors import ColumnsDifferError
 from headrace.worker.beam_types import Key, Value
 from headrace.worker.columns.kernels import Outcome
 from headrace.worker.columns.values import ColumnValues
+
+#: Shows values in messages: they may be of many megabytes.
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 300
+_SHORT.maxtuple = _SHORT.maxlist = 20
 
 
 def verify(
@@ -46,9 +52,9 @@ def verify(
         try:
             wanted = outputs(value)
         except Exception as error:  # noqa: BLE001 (whatever a user's function raises)
-            _differ(step, f"element {value!r}", f"raised {error!r}", _shown(given))
+            _differ(step, f"element {_SHORT.repr(value)}", f"raised {error!r}", _shown(given))
         if len(wanted) != len(given) or not all(map(same, wanted, given)):
-            _differ(step, f"element {value!r}", f"gave {_shown(wanted)}", _shown(given))
+            _differ(step, f"element {_SHORT.repr(value)}", f"gave {_shown(wanted)}", _shown(given))
 
 
 def verify_accumulator(step: str, key: Key, wanted: Value, given: Value) -> None:
@@ -58,7 +64,7 @@ def verify_accumulator(step: str, key: Key, wanted: Value, given: Value) -> None
         ColumnsDifferError: the accumulators differ.
     """
     if not same(wanted, given):
-        _differ(step, f"key {key!r}", f"gave {wanted!r}", repr(given))
+        _differ(step, f"key {_SHORT.repr(key)}", f"gave {_SHORT.repr(wanted)}", _SHORT.repr(given))
 
 
 def verify_windows(step: str, value: Value, wanted: Value, given: Value) -> None:
@@ -68,7 +74,7 @@ def verify_windows(step: str, value: Value, wanted: Value, given: Value) -> None
         ColumnsDifferError: they differ.
     """
     if list(wanted) != list(given):
-        _differ(step, f"element {value!r}", f"gave {list(wanted)}", f"{list(given)}")
+        _differ(step, f"element {_SHORT.repr(value)}", f"gave {list(wanted)}", f"{list(given)}")
 
 
 def verify_arrays(step: str, names: Sequence[str], wanted: Any, given: Any) -> None:
@@ -83,7 +89,8 @@ def verify_arrays(step: str, names: Sequence[str], wanted: Any, given: Any) -> N
         if not a.equals(b):
             for i, (x, y) in enumerate(zip(a.to_pylist(), b.to_pylist(), strict=True)):
                 if not same(x, y):
-                    _differ(step, f"row {i} of column {name!r}", f"gave {x!r}", f"{y!r}")
+                    where = f"row {i} of column {name!r}"
+                    _differ(step, where, f"gave {_SHORT.repr(x)}", _SHORT.repr(y))
 
 
 def _differ(step: str, what: str, wanted: str, given: str) -> NoReturn:
@@ -95,7 +102,9 @@ def _differ(step: str, what: str, wanted: str, given: str) -> NoReturn:
 
 
 def _shown(outputs: Sequence[Value]) -> str:
-    return repr(outputs[0]) if len(outputs) == 1 else "nothing" if not outputs else repr(outputs)
+    if not outputs:
+        return "nothing"
+    return _SHORT.repr(outputs[0] if len(outputs) == 1 else outputs)
 
 
 def same(a: Any, b: Any) -> bool:

@@ -229,7 +229,7 @@ def _divide(a: Vector, b: Vector) -> Vector:
         if operand.kind is _INT and _FLOAT not in (a.kind, b.kind):
             low, high = operand.bounds()
             if low < -EXACT or high > EXACT:
-                bad = bad | (np.abs(_floats(operand)) > EXACT)
+                bad = bad | (operand.data > EXACT) | (operand.data < -EXACT)
     made = np.divide(x, y)
     return Vector(_FLOAT, made, None, np.broadcast_to(bad, np.shape(made)) if bad.any() else None)
 

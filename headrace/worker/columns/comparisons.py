@@ -83,7 +83,8 @@ def _alike(a: Vector, b: Vector) -> tuple[Any, Any, Mask | None]:
         if operand.kind is _INT:
             low, high = operand.bounds()
             if low < -EXACT or high > EXACT:
-                rows = np.abs(np.asarray(operand.data, np.float64)) > EXACT
+                whole = np.asarray(operand.data, np.int64)
+                rows = (whole > EXACT) | (whole < -EXACT)
                 other = b if operand is a else a
                 shape = np.shape(other.data if operand.constant else operand.data)
                 inexact = np.broadcast_to(rows, shape)

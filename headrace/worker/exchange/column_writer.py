@@ -103,10 +103,12 @@ class ColumnWriter:
             verify_arrays(self._name, self._schema.names, self._arrays(rows), arrays)
         self._ship_held()  # they came before
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        self._columns.append(batch)
         self._column_bytes += batch.nbytes
         if self._column_bytes >= self._target_bytes:
+            self._columns.append(batch)
             self._ship_columns()
+        else:  # a copy: one column would keep all of the batch that it came with
+            self._columns.append(pa.concat_batches([batch, batch[:0]]))
 
     def _ship_columns(self) -> None:
         """Ship what came as columns, in parts of about the size that is aimed at."""

@@ -16,6 +16,7 @@ from apache_beam import coders
 from apache_beam.coders.coder_impl import create_OutputStream
 
 from headrace.worker.batched.batches import Columns, Meta, elements, pick
+from headrace.worker.batched.column_batches import as_rows
 from headrace.worker.batched.plain_values import (
     FAITHFUL,
     PLAIN,
@@ -25,9 +26,11 @@ from headrace.worker.batched.plain_values import (
 )
 from headrace.worker.batched.weights import HEAVY_BYTES, WAITING_BYTES, weight
 from headrace.worker.beam_types import Coder, Element, Key, Value, WindowedCoder
+from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.grouping_kind import Grouping
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.merging import Combining, Merging
+from headrace.worker.exchange.pair_columns import Bulk, bulk_pairs, dealt
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 from headrace.worker.exchange.writers import Send
 
@@ -94,6 +97,10 @@ class GroupWriter:
         self._value_tuple = tuple_check(value_coder, PLAIN)
         self._value_list = list_check(value_coder)
         bulk = bool(self._key_types or self._key_tuple)
+        self._bulk = Bulk(self._key_types, self._value_types, self._value_tuple)
+        #: Whether pairs may come as columns; where windows merge, each row is looked at.
+        by_table = self._grouping in (Grouping.GLOBAL, Grouping.INTERVALS)
+        self.takes_columns = bool(self._key_types) and by_table
         if self._grouping is Grouping.GENERAL or not bulk:
             self._write: Callable[[list[Value], Meta], None] = self._write_rows
         elif self._grouping is Grouping.GLOBAL:
@@ -111,6 +118,32 @@ class GroupWriter:
     def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
         self._write(values, meta)
+
+    def write_columns(self, values: ColumnValues, meta: Meta) -> None:
+        """Take a batch of columns; pairs that may travel in bulk are dealt out as columns."""
+        found = bulk_pairs(values, meta, self._bulk)
+        if found is None:
+            for rows, its in as_rows(values, meta):
+                self._write(rows, its)
+            return
+        pairs, size = found
+        is_global = self._grouping is Grouping.GLOBAL
+        for windows, groups in dealt(pairs, by_window=not is_global):
+            table = self._table if is_global else self._window_table(windows)
+            for key, more in groups:
+                table[key] += more
+        self._held += len(values)
+        self._held_bytes += size
+        if self._is_full():
+            self._ship()
+
+    def _ship(self) -> None:
+        if self._grouping is Grouping.GLOBAL:
+            self._ship_global()
+        elif self._grouping is Grouping.SESSIONS:
+            self._ship_spans()
+        else:
+            self._ship_windowed()
 
     def _write_rows(self, values: list[Value], meta: Meta) -> None:
         if self.merging is not None and self.merging.takes(values, meta):
@@ -338,12 +371,7 @@ class GroupWriter:
     def flush(self) -> None:
         """Ship what is held."""
         if self._held:
-            if self._grouping is Grouping.GLOBAL:
-                self._ship_global()
-            elif self._grouping is Grouping.SESSIONS:
-                self._ship_spans()
-            else:
-                self._ship_windowed()
+            self._ship()
         if self.merging is not None:
             self._ship_merged(self.merging)
         for shard in range(self._shards):

@@ -1,0 +1,185 @@
+"""Pipelines over rows of a DataFrame, as their authors would write them, and the rows they read.
+
+The questions are those of NEXMark, Yahoo and HiBench; the rows are made here, column by column, so
+that nothing but the pipeline takes time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.transforms.combiners import CountCombineFn
+from apache_beam.transforms.window import FixedWindows, SlidingWindows
+
+AUCTIONS = 1_000
+CAMPAIGNS = 100
+ADS = 1_000
+#: Event time between two events; ten seconds then hold 100,000 of them.
+MICROS_APART = 100
+_LOOK_UP = {f"ad-{i}": f"campaign-{i % CAMPAIGNS}" for i in range(ADS)}
+_TYPES = ("view", "click", "purchase")
+_NEVER = 2**62
+
+BIDS = "auction long not null, bidder long not null, price long not null, at double not null, " \
+    "extra string not null"
+VIEWS = "ad_id string not null, event_type string not null, user_id string not null, " \
+    "at double not null"
+VISITS = "ip string not null, time long not null, at double not null"
+
+
+class FirstAndCount(beam.CombineFn):  # type: ignore[misc]
+    """The smallest of some times, and how many there are: a combine of the user's own."""
+
+    def create_accumulator(self) -> tuple[int, int]:
+        """Nothing yet."""
+        return _NEVER, 0
+
+    def add_input(self, accumulator: tuple[int, int], time: int) -> tuple[int, int]:
+        """Take one time."""
+        first, count = accumulator
+        return (time if time < first else first), count + 1
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[int, int]]) -> tuple[int, int]:
+        """Take several at once."""
+        first, count = _NEVER, 0
+        for other, more in accumulators:
+            first = min(first, other)
+            count += more
+        return first, count
+
+    def extract_output(self, accumulator: tuple[int, int]) -> tuple[int, int]:
+        """Give (smallest, how many)."""
+        return accumulator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One pipeline and its rows."""
+
+    words: str  # the columns of the rows
+    table: Callable[[int], pa.Table]  # so many rows
+    steps: Callable[[Any], Any]  # from rows to what is written
+    schema: str  # of what is written
+    timed: bool  # whether the column `at` gives the event time
+
+
+def bids(rows: int) -> pa.Table:
+    """Give bids of five columns."""
+    random = np.random.default_rng(7)
+    return pa.table(
+        {
+            "auction": random.integers(1_000, 1_000 + AUCTIONS, rows),
+            "bidder": random.integers(1_000, 20_000, rows),
+            "price": random.integers(1, 10**7, rows),
+            "at": _times(rows),
+            "extra": pa.array(["x" * 20]).take(pa.array(np.zeros(rows, np.int64))),
+        }
+    )
+
+
+def views(rows: int) -> pa.Table:
+    """Give events of ads."""
+    random = np.random.default_rng(8)
+    ads = pa.array([f"ad-{i}" for i in range(ADS)])
+    users = pa.array([f"user-{i}" for i in range(5_000)])
+    return pa.table(
+        {
+            "ad_id": ads.take(pa.array(random.integers(0, ADS, rows))),
+            "event_type": pa.array(_TYPES).take(pa.array(random.integers(0, 3, rows))),
+            "user_id": users.take(pa.array(random.integers(0, 5_000, rows))),
+            "at": _times(rows),
+        }
+    )
+
+
+def visits(rows: int) -> pa.Table:
+    """Give visits of addresses, with their times in milliseconds."""
+    random = np.random.default_rng(9)
+    addresses = pa.array([f"10.0.{i // 256}.{i % 256}" for i in range(1_000)])
+    at = _times(rows)
+    return pa.table(
+        {
+            "ip": addresses.take(pa.array(random.integers(0, 1_000, rows))),
+            "time": (at * 1_000).astype(np.int64),
+            "at": at,
+        }
+    )
+
+
+def _times(rows: int) -> Any:
+    return np.arange(rows) * (MICROS_APART / 1e6)
+
+
+def in_euros(rows: Any) -> Any:
+    """NEXMark 1: the price of every bid in euros."""
+    return rows | "Convert" >> beam.Map(
+        lambda bid: (bid.auction, bid.bidder, bid.price * 89 // 100, bid.at, bid.extra)
+    )
+
+
+def chosen(rows: Any) -> Any:
+    """NEXMark 2: the bids on some auctions."""
+    return (
+        rows
+        | "Chosen" >> beam.Filter(lambda bid: bid.auction % 123 == 0)
+        | "Cut" >> beam.Map(lambda bid: (bid.auction, bid.price))
+    )
+
+
+def counted(rows: Any) -> Any:
+    """NEXMark 5, its first half: the bids on each auction in sliding windows."""
+    return (
+        rows
+        | "Auction" >> beam.Map(lambda bid: (bid.auction, 1)).with_output_types(tuple[int, int])
+        | "Window" >> beam.WindowInto(SlidingWindows(10, 5))
+        | "Count" >> beam.CombinePerKey(sum)
+    )
+
+
+def viewed(rows: Any) -> Any:
+    """Yahoo: the views of each campaign in windows of ten seconds."""
+    return (
+        rows
+        | "Views" >> beam.Filter(lambda event: event.event_type == "view")
+        | "Campaign" >> beam.Map(
+            lambda event: (_LOOK_UP[event.ad_id], 1)
+        ).with_output_types(tuple[str, int])
+        | "Window" >> beam.WindowInto(FixedWindows(10))
+        | "Count" >> beam.CombinePerKey(CountCombineFn())
+    )
+
+
+def visited(rows: Any) -> Any:
+    """HiBench fixwindow: the first visit of each address in ten seconds, and how many."""
+    return (
+        rows
+        | "Pair" >> beam.Map(lambda visit: (visit.ip, visit.time)).with_output_types(
+            tuple[str, int]
+        )
+        | "Window" >> beam.WindowInto(FixedWindows(10))
+        | "Combine" >> beam.CombinePerKey(FirstAndCount())
+        | "Row" >> beam.MapTuple(lambda ip, found: (ip, *found))
+    )
+
+
+CASES: dict[str, Case] = {
+    "q1": Case(words=BIDS, table=bids, steps=in_euros, schema=BIDS, timed=False),
+    "q2": Case(
+        words=BIDS, table=bids, steps=chosen, schema="auction long, price long", timed=False
+    ),
+    "q5-count": Case(
+        words=BIDS, table=bids, steps=counted, schema="auction long, bids long", timed=True
+    ),
+    "yahoo": Case(
+        words=VIEWS, table=views, steps=viewed, schema="campaign string, views long", timed=True
+    ),
+    "fixwindow": Case(
+        words=VISITS, table=visits, steps=visited,
+        schema="ip string, first long, visits long", timed=True,
+    ),
+}

@@ -1,0 +1,113 @@
+"""Shapes and expressions of whole pipelines, as the plan has them and as explain tells them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.transforms.window import FixedWindows
+
+from headrace.compiler.compile import compile_pipeline
+from headrace.plan.explain import COLUMNS, explain
+from headrace.plan.supersteps import Plan
+
+
+class Bid(NamedTuple):
+    auction: int
+    price: int
+
+
+def bid_of(line: str) -> Bid:
+    auction, price = line.split(",")
+    return Bid(int(auction), int(price))
+
+
+def compiled(steps: Callable[[Any], Any]) -> Plan:
+    pipeline = beam.Pipeline()
+    steps(pipeline)
+    return compile_pipeline(pipeline.to_runner_api(), shards=2)
+
+
+def columns_of(plan: Plan) -> list[str]:
+    """What explain says of the steps that follow Create."""
+    lines = explain(plan, columns=True).partition(COLUMNS)[2].splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("  Create/Map(decode)"))
+    return lines[start + 3 :]
+
+
+def test_shapes_follow_the_expressions_from_step_to_step() -> None:
+    plan = compiled(
+        lambda p: p
+        | beam.Create(["1,20", "2,30"])
+        | "Bids" >> beam.Map(bid_of)
+        | "Dear" >> beam.Filter(lambda b: b.price > 25)
+        | "Pairs" >> beam.Map(lambda b: (b.auction, b.price * 89 // 100))
+        | "Windows" >> beam.WindowInto(FixedWindows(10))
+        | "Sum" >> beam.CombinePerKey(sum)
+        | "Texts" >> beam.MapTuple(lambda k, v: f"{k}={v}")
+        | "Shown" >> beam.Map(print)
+    )
+    part = "split_part(x, ',', -1, 2, {})".format
+    assert columns_of(plan) == [
+        "  Bids",
+        f"    on columns  Bid(int({part(0)}), int({part(1)}))",
+        "    gives       Bid(auction: int, price: int)",
+        "  Dear",
+        "    on columns  element if (x.price > 25)",
+        "    gives       Bid(auction: int, price: int)",
+        "  Pairs",
+        "    on columns  (x.auction, ((x.price * 89) // 100))",
+        "    gives       (int, int)",
+        "  Windows",
+        "    gives       (int, int)",
+        "  Sum",
+        "    gives       (int, int)",
+        "  Texts",
+        "    on columns  ((format(x[0], '') + '=') + format(x[1], ''))",
+        "    gives       str",
+        "  Shown",
+        "    on objects  because it calls print",
+        "    gives       not known",
+    ]
+
+
+def test_an_annotation_is_a_promise_where_nothing_else_is_known() -> None:
+    def price(b: Bid) -> Any:
+        return b.price
+
+    plan = compiled(
+        lambda p: p | beam.Create([object]) | "Any" >> beam.Map(lambda x: x()) | beam.Map(price)
+    )
+    assert columns_of(plan) == [
+        "  Any",
+        "    on objects  because it gets elements of which no type is known",
+        "    gives       not known",
+        "  Map(price)",
+        "    on columns  x.price",
+        "    gives       int",
+    ]
+
+
+def test_a_stage_names_its_lowered_steps_and_survives_pickling() -> None:
+    plan = compiled(lambda p: p | beam.Create([1, 2]) | "Twice" >> beam.Map(lambda x: x * 2))
+    lowered = [found for stage in plan.stages() for _, found in stage.lowered]
+    assert "(x * 2)" in [str(found) for found in lowered]
+    again = pickle.loads(pickle.dumps(plan))
+    assert [found for stage in again.stages() for _, found in stage.lowered] == lowered
+    assert hash(lowered[0]) == hash(pickle.loads(pickle.dumps(lowered[0])))
+
+
+def test_a_step_with_a_side_input_or_several_outputs_stays_on_objects() -> None:
+    pipeline = beam.Pipeline()
+    numbers = pipeline | beam.Create([1, 2])
+    side = beam.pvalue.AsList(numbers)
+    _ = numbers | "Side" >> beam.Map(lambda x, y: x, side)
+    _ = numbers | "Two" >> beam.FlatMap(lambda x: [x]).with_outputs("a", main="b")
+    plan = compile_pipeline(pipeline.to_runner_api(), shards=2)
+    reasons = {o.operator_id: o.not_lowered for o in plan.operators}
+    assert reasons["Side"] == "has side inputs"  # type: ignore[index]
+    assert [why for name, why in reasons.items() if name.startswith("Two")] == [
+        "has several outputs"
+    ]
