@@ -140,7 +140,8 @@ class _Run:
             with harm:
                 outcome = system.run(request)
         except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
-            failure = f"the system failed: {type(error).__name__}: {error}"
+            said = (str(error).splitlines() or [""])[0]
+            failure = f"the system failed: {type(error).__name__}: {said}"
         after = usage(os.getpid(), self._engines.pids)
         with suppress(OSError):
             for client in self._engines.clients:
