@@ -21,7 +21,7 @@ TEST_PROCESSES := 3
 # What `make coverage` runs.
 TESTS := tests
 
-.PHONY: help setup demo test test-slow check lint types table coverage examples docs bench bench-streaming bench-workloads soak chaos \
+.PHONY: help setup demo test test-slow check lint types table coverage examples docs bench bench-streaming bench-workloads lab soak chaos \
 	simulate chaos-night verify beam-suites lock clean
 
 help: ## list the targets
@@ -88,6 +88,10 @@ bench-streaming: setup ## measure streaming; see docs/benchmarks-streaming.md
 
 bench-workloads: setup ## run every workload on three systems and lay the rates out
 	$(BIN)/python -m benchmarks.workloads
+
+lab: setup ## measure headrace and its peers from outside, about ten minutes; see docs/guide/lab.md
+	$(BIN)/headrace lab run examples/lab.toml --results build/lab || test $$? -eq 2
+	$(BIN)/headrace lab report $$(ls -d build/lab/*/ | tail -1)
 
 soak: setup ## run a streaming pipeline for 20 minutes and see what grows
 	$(BIN)/python -m soak

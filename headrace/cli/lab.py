@@ -17,6 +17,7 @@ from headrace.lab.results.compare import compare
 from headrace.lab.results.folder import RunFolder
 from headrace.lab.results.summary import Figure, Summary
 from headrace.lab.spec import read_spec
+from headrace.quiet import quietly
 from headrace.terminal.display import showing
 from headrace.terminal.view import View, duration
 
@@ -123,7 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
     spec = read_spec(text)
     said = Said(f"headrace: lab {spec.name}")
     with showing(said.look, arguments.progress):
-        folder = run_spec(spec, arguments.results, said.say)
+        with quietly():  # Beam, when a system loads it
+            folder = run_spec(spec, arguments.results, said.say)
     summary = folder.summary()
     print("\n".join(told(summary)))
     print(f"kept in {folder.path}; headrace lab report {folder.path} makes a page of it")

@@ -81,6 +81,7 @@ class Measuring:
         rates: dict[str, list[float]] = {name: [] for name in self._benches}
         for repeat in range(settings.repeats):
             for name, bench in self._benches.items():
+                self._told(f"{name}: searching the highest rate")
                 found = find_rate(
                     bench, search,
                     told=lambda probe, name=name: self._told(  # type: ignore[misc]
@@ -109,6 +110,7 @@ class Measuring:
                 rate = self._rate(name, settings)
                 if not rate:
                     continue
+                self._told(f"{name}: measuring latency at {rate:,.0f} events/s")
                 trial = bench.trial(Load(schedule=Schedule.steady(rate, settings.seconds)))
                 self._told(f"{name}: latency at {rate:,.0f} events/s, {trial.trouble or 'right'}")
                 trials[name].append(trial)

@@ -42,6 +42,9 @@ class Search:
     confirm_seconds: float = 60.0
     patience: Patience = field(default_factory=Patience)
     most_probes: int = 40
+    #: A probe that was void, but for a wrong answer, is made a second time: one that a busy machine
+    #: has spoilt is not to spoil the search. A wrong answer counts at once.
+    again_if_void: bool = True
 
     def __post_init__(self) -> None:
         if self.first_rate <= 0 or not 0 < self.precision < 1:
@@ -95,19 +98,27 @@ class _Probing:
             schedule=Schedule.steady(rate, seconds), patience=self._search.patience,
             cores=self._cores,
         )
-        trial = self._bench.trial(load)
+        trial = self._once(load, is_confirmation=is_confirmation)
+        if trial.void and self._search.again_if_void:
+            trial = self._once(load, is_confirmation=is_confirmation)
         status, reason = _status(trial, self._search)
-        probe = Probe(
-            rate=rate, status=status, reason=reason, is_confirmation=is_confirmation
-        )
-        self.probes.append(probe)
-        self._told(probe)
         if status is ProbeStatus.VOID:
             msg = f"at {rate:,.0f} events/s: {reason}"
             raise _VoidError(msg)
         if status is ProbeStatus.KEPT_UP:
             self.kept_up = trial
         return status is ProbeStatus.KEPT_UP
+
+    def _once(self, load: Load, *, is_confirmation: bool) -> Trial:
+        trial = self._bench.trial(load)
+        status, reason = _status(trial, self._search)
+        probe = Probe(
+            rate=load.schedule.phases[0].rate, status=status, reason=reason,
+            is_confirmation=is_confirmation,
+        )
+        self.probes.append(probe)
+        self._told(probe)
+        return trial
 
 
 def _status(trial: Trial, search: Search) -> tuple[ProbeStatus, str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.lab.data_engine.client import EngineStatus
+from headrace.lab.data_engine.client import EngineClient, EngineStatus
 from headrace.lab.data_engine.events import EventsName
 from headrace.lab.data_engine.launch import DataEngines, Feed
 from headrace.lab.data_engine.schedule import F64, I64, Phase, Schedule
@@ -28,6 +28,7 @@ from headrace.lab.probe.answer import closed, right_rows
 from headrace.lab.probe.count import COUNT
 from headrace.lab.probe.events import ProbeSettings
 from headrace.lab.systems.choose import choose
+from headrace.lab.systems.harm import KINDS, Harm
 from headrace.lab.systems.system import Outcome, Request, System
 from headrace.lab.systems.usage import usage
 from headrace.lab.verdict import judge
@@ -71,8 +72,11 @@ class LiveBench:
         Raises:
             OptionError: the load asks for what cannot be done to a live system.
         """
-        if load.slowed or load.fault is not None:
-            msg = f"{self.name}: steps cannot be slowed, and faults not be made, in live runs yet"
+        if load.slowed:
+            msg = f"{self.name}: the steps of a live system cannot be slowed"
+            raise OptionError(msg)
+        if load.fault is not None and load.fault.kind not in KINDS:
+            msg = f"a live system cannot be given the fault {load.fault.kind!r}: {', '.join(KINDS)}"
             raise OptionError(msg)
         system = self._on(load.cores or self._settings.cores)
         warm = Phase(self._settings.warm_seconds, load.schedule.phases[0].rate * _WARM_SHARE)
@@ -131,16 +135,20 @@ class _Run:
         system.prepare(request)
         before = usage(os.getpid(), self._engines.pids)
         idle = sum(status.cpu_seconds for status in self._engines.status())
+        harm = Harm(self._load.fault, self._started)
         try:
-            outcome = system.run(request)
+            with harm:
+                outcome = system.run(request)
         except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
-            failure = f"the system failed: {type(error).__name__}: {error}"
+            said = (str(error).splitlines() or [""])[0]
+            failure = f"the system failed: {type(error).__name__}: {said}"
         after = usage(os.getpid(), self._engines.pids)
         with suppress(OSError):
             for client in self._engines.clients:
                 client.end()
         statuses = self._engines.status()
-        void = failure or next((status.void for status in statuses if status.void), "")
+        late = next((status.void for status in statuses if status.void), "")
+        void = failure or late or harm.void
         used = None if before is None or after is None else after.cpu_seconds - before.cpu_seconds
         cost = Cost(
             cpu_seconds=used,
@@ -149,6 +157,12 @@ class _Run:
             checkpoint_bytes=None if outcome is None else outcome.checkpoint_bytes,
         )
         return self._trial(system.name, outcome, statuses, void, cost)
+
+    def _started(self) -> float | None:
+        """Give when the load begins, after the time at a tenth of its rate."""
+        with EngineClient(self._engines.feed.addresses[0]) as client:
+            started = client.status().started
+        return None if started is None else started + self._warm
 
     def _trial(
         self, name: str, outcome: Outcome | None, statuses: Sequence[EngineStatus], void: str,

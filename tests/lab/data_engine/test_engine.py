@@ -121,6 +121,22 @@ def test_a_reader_that_never_reads_is_not_sustained_and_ends_the_run() -> None:
     assert status.total == 3_000
 
 
+def test_an_engine_takes_less_than_a_sixth_of_a_core_at_200_000_events_a_second() -> None:
+    """Processor time, which other processes disturb little; about a thirtieth where it is quiet."""
+    schedule = Schedule.steady(200_000, 3)
+    name, _ = events(schedule)
+    with DataEngines(name, schedule) as engines:
+        before = engines.clients[0].status().cpu_seconds
+        taken = 0
+        while taken < schedule.events:
+            batches, _ = engines.clients[0].pull(taken, 100_000, wait=1)
+            taken += sum(batch.num_rows for batch in batches)
+            engines.clients[0].acknowledge(taken)
+            time.sleep(0.1)
+        used = engines.clients[0].status().cpu_seconds - before
+    assert used / schedule.seconds < 0.15
+
+
 def test_a_message_that_is_none_is_answered_by_an_error() -> None:
     name, _ = events(Schedule.steady(10, 1))
     with DataEngines(name, Schedule.steady(10, 1)) as engines:

@@ -5,6 +5,8 @@ All of it in a time of the fake's own; nothing waits.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,7 +21,7 @@ from headrace.lab.experiments.latency import Latency, summed_up
 from headrace.lab.experiments.scaling import measure_scaling
 from headrace.lab.experiments.spike import SpikeLoad, measure_spike
 from headrace.lab.experiments.sustainable import ProbeStatus, Search, find_rate
-from headrace.lab.experiments.trial import Fault, Load, Patience
+from headrace.lab.experiments.trial import Fault, Load, Patience, Trial
 from headrace.lab.experiments.waterfall import causal_profile, waterfall
 
 SEARCH = Search(
@@ -108,6 +110,28 @@ def test_a_generator_that_is_too_slow_voids_the_figure() -> None:
     found = find_rate(FakeBench(FakeSettings(capacity=50_000, generator_rate=10_000)), SEARCH)
     assert "at 16,000 events/s: the generator could not make its events in time" in found.void
     assert found.rate == 0
+
+
+class Interrupted(FakeBench):
+    """A fake whose second trial is spoilt by something else."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(FakeSettings(capacity=5_000))
+        self._count, self._times = 0, times
+
+    def trial(self, load: Load) -> Trial:
+        self._count += 1
+        found = super().trial(load)
+        spoilt = 2 <= self._count < 2 + self._times
+        return replace(found, void="the machine was busy") if spoilt else found
+
+
+def test_a_probe_that_was_spoilt_once_is_made_again_and_one_spoilt_twice_voids_the_search() -> None:
+    found = find_rate(Interrupted(1), SEARCH)
+    assert found.rate == pytest.approx(5_000, rel=0.05)
+    assert [probe.status for probe in found.probes[1:3]] == [ProbeStatus.VOID, ProbeStatus.KEPT_UP]
+    assert found.probes[1].rate == found.probes[2].rate
+    assert find_rate(Interrupted(2), SEARCH).void == "at 2,000 events/s: the machine was busy"
 
 
 @pytest.mark.parametrize("harm", ["drop_every", "double_every"])

@@ -19,6 +19,7 @@ from headrace.lab.experiments.latency import summed_up
 from headrace.lab.experiments.trial import Fault, Load, Patience
 from headrace.lab.experiments.waterfall import waterfall
 from headrace.lab.systems.choose import choose
+from headrace.lab.systems.harm import python_workers
 from headrace.lab.systems.live import LiveBench, LiveSettings
 from headrace.lab.systems.system import Outcome, Request
 from headrace.lab.systems.usage import usage
@@ -133,8 +134,28 @@ def test_a_system_that_is_too_slow_is_cut_off_and_still_checked() -> None:
 
 def test_what_cannot_be_done_to_a_live_system_is_refused() -> None:
     asked = Load(schedule=Schedule.steady(10, 1), fault=Fault(kind="outage", at_seconds=1))
-    with pytest.raises(OptionError, match="faults not be made"):
+    with pytest.raises(OptionError, match="cannot be given the fault 'outage': kill-worker"):
         bench().trial(asked)
+    with pytest.raises(OptionError, match="steps of a live system cannot be slowed"):
+        bench().trial(Load(schedule=Schedule.steady(10, 1), slowed={"x": 2.0}))
+
+
+def test_a_fault_that_could_not_be_made_voids_the_trial() -> None:
+    """The counter has no JVM below it, and so no worker that could be killed."""
+    fault = Fault(kind="kill-worker", at_seconds=0.2)
+    trial = bench().trial(Load(schedule=Schedule.steady(4_000, 1), fault=fault))
+    assert trial.trouble == "the fault kill-worker was not made: no worker was found at its time"
+
+
+def test_only_python_below_a_jvm_of_ours_is_a_worker(tmp_path: Path) -> None:
+    for pid, name, parent in (
+        (10, "python3", 1), (11, "java", 10), (12, "python3", 11), (13, "python3", 12),
+        (14, "python3", 10), (15, "bash", 11), (20, "java", 1), (21, "python3", 20),
+    ):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} 0")
+    assert python_workers(10, tmp_path) == [13]
+    assert python_workers(10, tmp_path / "nowhere") == []
 
 
 def test_usage_counts_a_process_without_those_that_are_left_out() -> None:
@@ -154,6 +175,16 @@ def test_beams_local_runner_answers_right() -> None:
     assert not trial.trouble
     assert "FnApiRunner" in trial.engine
     assert len(trial.due) >= 3 * 4
+
+
+@pytest.mark.spark
+def test_headrace_survives_the_kill_of_a_worker_with_a_right_answer(spark: Any) -> None:
+    settings = LiveSettings(keys=4, window_ms=500, warm_seconds=4)
+    fault = Fault(kind="kill-worker", at_seconds=3)
+    asked = Load(schedule=Schedule.steady(2_000, 8), fault=fault)
+    trial = LiveBench("headrace", settings, choose("headrace", spark)).trial(asked)
+    assert not trial.trouble
+    assert float(trial.left.max()) > fault.at_seconds
 
 
 @pytest.mark.spark
