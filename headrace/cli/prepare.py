@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Make the archive, unless it is there."""
     # Here, as they load Spark, and the help of other commands must come at once.
     from headrace.engine.class_archive import archive_path, make_archive
-    from headrace.engine.session import java_home
+    from headrace.engine.java import java_version
 
-    java = java_home()
+    java = java_version()
     path = archive_path(java)
     if path.is_file() and not arguments.again:
         print(f"Spark's classes are kept already, in {path}")

@@ -10,8 +10,6 @@ import functools
 import logging
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -27,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.engine.archives import own_package
 from headrace.engine.class_archive import archive_options
 from headrace.engine.gateway import OPTIONS, asked_of_java, log_options, start_jvm
+from headrace.engine.java import java_version
 from headrace.engine.leftovers import own_folder
 from headrace.engine.probe import check_executors, is_local
 from headrace.engine.spark_settings import APP_NAME, MASTER, Wish, given_before, is_met
@@ -76,7 +75,6 @@ SOCKETS_FOLDER_BYTES = 61
 
 #: Where a driver of ours listens unless SPARK_LOCAL_IP says otherwise.
 LOOPBACK = "127.0.0.1"
-MINIMUM_JAVA = 17
 #: A start of Spark takes some seconds; after this one it is told.
 STARTING_SECONDS = 0.5
 
@@ -195,35 +193,6 @@ def check_session(spark: Any) -> list[str]:
     return advice
 
 
-def java_home() -> str:
-    """Give a usable Java's version line, or refuse with the remedy."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    remedy = (
-        "Install a JRE 17 or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
-        "macOS: brew install openjdk@17) or point JAVA_HOME at one."
-    )
-    if not java or not os.path.exists(java):
-        msg = f"Spark needs Java {MINIMUM_JAVA} or newer and none was found. {remedy}"
-        raise SessionError(msg)
-    text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    # Java first says which options it has picked up from the environment.
-    version = next((line for line in text.splitlines() if ' version "' in line), "")
-    major = _java_major(version)
-    if major < MINIMUM_JAVA:
-        msg = f"Spark needs Java {MINIMUM_JAVA} or newer; {java} is Java {major}. {remedy}"
-        raise SessionError(msg)
-    return version
-
-
-def _java_major(text: str) -> int:
-    parts = text.split('"')
-    number = parts[1] if len(parts) > 1 else "0"
-    pieces = number.split(".")
-    digits = "".join(c for c in (pieces[1] if pieces[0] == "1" else pieces[0]) if c.isdigit())
-    return int(digits or 0)
-
-
 def refuse_connect(spark: Any | None) -> None:
     """Refuse a session of Spark Connect: it has no context, on which supersteps are built."""
     if spark is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
@@ -309,7 +278,7 @@ def _starting(master: str, seconds: float) -> View:
 
 
 def _start(master: str, wish: Wish, given: Mapping[str, str]) -> Any:
-    java = java_home()
+    java = java_version()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local-cluster"):
         # Its master and workers live in our JVM and take their address from here alone.

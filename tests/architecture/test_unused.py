@@ -13,7 +13,6 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("headrace", "benchmarks", "chaos", "soak", "suites", "examples")
 #: Names that are there for tests, with the reason.
 FOR_TESTS = {
-    "headrace/state/store.py: MemoryStore": "the model that the store on disk is held against",
     "headrace/lab/workloads/nexmark/winning_bids.py: Winner": "names the fields of a plain tuple",
 }
 

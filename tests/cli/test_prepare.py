@@ -8,7 +8,7 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.engine import class_archive
-from headrace.engine.session import java_home
+from headrace.engine.java import java_version
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def test_it_is_made_once_and_again_where_that_is_asked_for(
     made: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(class_archive.archive_path(java_home()))
+    path = str(class_archive.archive_path(java_version()))
     assert main(["prepare"]) == 0
     said = capsys.readouterr().out
     assert path in said and "(2 MB)" in said

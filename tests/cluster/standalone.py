@@ -20,7 +20,7 @@ from typing import Any
 import pyspark
 
 from headrace.engine.class_archive import archive_options
-from headrace.engine.session import java_home
+from headrace.engine.java import java_version
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 120
@@ -28,7 +28,7 @@ STOP_SECONDS = 15
 #: Nothing here runs long enough for the JVM's second compiler to pay; executors inherit this.
 JAVA_OPTIONS = {
     "JAVA_TOOL_OPTIONS": " ".join(
-        ["-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", archive_options(java_home(), {})]
+        ["-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", archive_options(java_version(), {})]
     )
 }
 #: What the master logs about itself: its address, and where its page is.

@@ -18,7 +18,7 @@ from headrace.engine.class_archive import (
     cache_folder,
     make_archive,
 )
-from headrace.engine.session import java_home
+from headrace.engine.java import java_version
 from headrace.errors import SessionError
 
 JAVA = 'openjdk version "17.0.1"'
@@ -83,7 +83,7 @@ def test_archives_of_sparks_that_are_gone_are_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"rubbish" * 1_000])
 def test_java_starts_without_a_word_with_an_archive_that_does_not_fit(content: bytes) -> None:
-    java = java_home()
+    java = java_version()
     path = archive_path(java)
     cache_folder().mkdir(parents=True, mode=0o700)
     path.parent.mkdir()
