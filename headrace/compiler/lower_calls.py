@@ -73,6 +73,8 @@ def lower_call(reader: Reader, node: ast.Call) -> Operand:
     target = reader.operand(node.func)
     args = [reader.operand(a) for a in node.args]
     named = {str(k.arg): reader.operand(k.value) for k in node.keywords}
+    for given in (*args, *named.values()):
+        reader.note(given)  # evaluated before the call, whether the helper uses it or not
     if isinstance(target, Bound):
         return _method(reader, target, args, named, node)
     if isinstance(target, Thing):

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import linecache
 import math
-import random
 from collections.abc import Callable, Iterator
 from itertools import count
+from random import Random as Dice
 from typing import Any, NamedTuple, Optional
-
-from hypothesis import strategies as st
 
 
 class Record(NamedTuple):
@@ -53,7 +51,7 @@ ROWS_PER_FUNCTION = 24
 
 def rows(seed: int, size: int = ROWS_PER_FUNCTION) -> list[Record]:
     """Rows with the ends of every type, the same for the same seed."""
-    dice = random.Random(seed)
+    dice = Dice(seed)
 
     def maybe(values: list[Any]) -> Any:
         return None if dice.random() < 0.25 else dice.choice(values)
@@ -87,7 +85,9 @@ _CONSTANTS = {
     "none": ["None"],
 }
 _KINDS = ["int", "float", "str", "bool"]
-_ARITHMETIC = ["+", "-", "*", "//", "%", "/", "**", "&", "|", "^", "<<", ">>"]
+_ARITHMETIC = ["+", "-", "*", "//", "%", "/", "&", "|", "^", ">>"]
+#: What grows without end has a second operand that is small: Python itself would never be done.
+_GROWING = ["** 2", "** 3", "** 0", "** -1", "** 0.5", "<< 1", "<< 40", "<< 63", "<< -1"]
 _COMPARE = ["==", "!=", "<", "<=", ">", ">="]
 _TO_TEXT = [
     "upper()", "lower()", "strip()", "title()", "casefold()", "capitalize()", "swapcase()",
@@ -104,86 +104,87 @@ _TO_INT = ["find('b')", "count('a')", "index('b')", "rfind('')", "find('a', 1)"]
 _SPECS = ["", ":5", ":>8", ":.2f", ":d", ":x", ":,", "!r", "!s:>6", ":e", ":08.3f"]
 
 
-@st.composite
-def expression(draw: Callable[..., Any], kind: str, depth: int) -> str:
+def expression(dice: Dice, kind: str, depth: int) -> str:
     """An expression that gives a value of a kind, as a rule."""
-    if draw(st.integers(0, 19)) == 0:
-        kind = draw(st.sampled_from([*_KINDS, "none", "bytes"]))  # another type than it should be
-    if depth <= 0 or kind in ("none", "bytes") or draw(st.integers(0, 9)) < 2:
+    if dice.randint(0, 19) == 0:
+        kind = dice.choice([*_KINDS, "none", "bytes"])  # another type than it should be
+    if depth <= 0 or kind in ("none", "bytes") or dice.randint(0, 9) < 2:
         known = _FIELDS.get(kind, []) * 2 + _CONSTANTS[kind]
-        return str(draw(st.sampled_from(known)))
+        return str(dice.choice(known))
 
     def inner(of: str | None = None) -> str:
-        return str(draw(expression(of or kind, depth - 1)))
+        return expression(dice, of or kind, depth - 1)
 
-    any_kind = draw(st.sampled_from(_KINDS))
+    any_kind = dice.choice(_KINDS)
     common = [
         lambda: f"({inner()} if {inner('bool')} else {inner()})",
-        lambda: f"({inner()} {draw(st.sampled_from(['and', 'or']))} {inner()})",
+        lambda: f"({inner()} {dice.choice(['and', 'or'])} {inner()})",
         lambda: f"help_{kind}({inner()}, {inner(any_kind)})",
         lambda: f"({inner()}, {inner(any_kind)})[0]",
         lambda: f"[{inner()}][0]",
     ]
-    made: Callable[[], str] = draw(st.sampled_from([*_OWN[kind](draw, inner, any_kind), *common]))
+    made: Callable[[], str] = dice.choice([*_OWN[kind](dice, inner, any_kind), *common])
     return made()
 
 
-def _ints(draw: Any, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+def _ints(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
     return [
-        *[lambda: f"({inner()} {draw(st.sampled_from(_ARITHMETIC))} {inner()})"] * 5,
-        lambda: f"({inner()} {draw(st.sampled_from(_ARITHMETIC[:5]))} "
-                f"{draw(st.sampled_from(_CONSTANTS['int']))})",
+        *[lambda: f"({inner()} {dice.choice(_ARITHMETIC)} {inner()})"] * 5,
+        lambda: f"({inner()} {dice.choice(_ARITHMETIC[:5])} "
+                f"{dice.choice(_CONSTANTS['int'])})",
         lambda: f"({inner('bool')} + {inner()})",
+        lambda: f"({inner()} {dice.choice(_GROWING)})",
         lambda: f"(-{inner()})",
         lambda: f"(+{inner()})",
         lambda: f"(~{inner()})",
-        lambda: f"abs({inner(draw(st.sampled_from(['int', 'bool'])))})",
+        lambda: f"abs({inner(dice.choice(['int', 'bool']))})",
         lambda: f"len({inner('str')})",
         lambda: f"int({inner(any_kind)})",
         lambda: f"round({inner('float')})",
-        lambda: f"round({inner()}, {draw(st.integers(-3, 3))})",
-        lambda: f"{draw(st.sampled_from(['min', 'max']))}({inner()}, {inner()}, {inner()})",
-        lambda: f"{inner('str')}.{draw(st.sampled_from(_TO_INT))}",
-        lambda: f"math.{draw(st.sampled_from(['floor', 'ceil', 'trunc']))}({inner('float')})",
+        lambda: f"round({inner()}, {dice.randint(-3, 3)})",
+        lambda: f"{dice.choice(['min', 'max'])}({inner()}, {inner()}, {inner()})",
+        lambda: f"{inner('str')}.{dice.choice(_TO_INT)}",
+        lambda: f"math.{dice.choice(['floor', 'ceil', 'trunc'])}({inner('float')})",
         lambda: f"TABLE[{inner('str')}]",
         lambda: f"TABLE.get({inner('str')}, {inner()})",
         lambda: f"NUMBERS.get({inner(any_kind)}, 0)",
-        lambda: f"pow({inner()}, {draw(st.integers(-1, 3))})",
+        lambda: f"pow({inner()}, {dice.randint(-1, 3)})",
         lambda: f"ord({inner('str')})",
         lambda: f"sum(({inner()}, {inner()}))",
         lambda: f"({inner('float')} // 1)",
     ]  # fmt: skip
 
 
-def _floats(draw: Any, inner: Any, any_kind: str) -> list[Callable[[], str]]:
-    number = draw(st.sampled_from(["int", "float", "bool"]))
+def _floats(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    number = dice.choice(["int", "float", "bool"])
     return [
-        *[lambda: f"({inner()} {draw(st.sampled_from(_ARITHMETIC[:7]))} {inner(number)})"] * 3,
+        *[lambda: f"({inner()} {dice.choice(_ARITHMETIC[:6])} {inner(number)})"] * 3,
         lambda: f"({inner('int')} / {inner('int')})",
-        lambda: f"({inner('int')} {draw(st.sampled_from(_ARITHMETIC[:7]))} {inner()})",
+        lambda: f"({inner()} {dice.choice(_GROWING[:5])})",
+        lambda: f"({inner('int')} {dice.choice(_ARITHMETIC[:6])} {inner()})",
         lambda: f"(-{inner()})",
         lambda: f"(+{inner()})",
         lambda: f"abs({inner()})",
         lambda: f"float({inner(any_kind)})",
-        lambda: f"round({inner()}, {draw(st.integers(-3, 3))})",
-        lambda: f"{draw(st.sampled_from(['min', 'max']))}({inner()}, {inner()})",
-        lambda: f"math.{draw(st.sampled_from(['sqrt', 'log', 'exp', 'sin', 'fabs']))}({inner()})",
+        lambda: f"round({inner()}, {dice.randint(-3, 3)})",
+        lambda: f"{dice.choice(['min', 'max'])}({inner()}, {inner()})",
+        lambda: f"math.{dice.choice(['sqrt', 'log', 'exp', 'sin', 'fabs'])}({inner()})",
         lambda: f"math.fmod({inner()}, {inner(number)})",
         lambda: f"PRICES[{inner(any_kind)}]",
     ]
 
 
-def _texts(draw: Any, inner: Any, any_kind: str) -> list[Callable[[], str]]:
-    places = st.sampled_from(["", "0", "1", "2", "-1", "-2", "5"])
+def _texts(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    places = ["", "0", "1", "2", "-1", "-2", "5"]
     return [
-        *[lambda: f"{inner()}.{draw(st.sampled_from(_TO_TEXT))}"] * 3,
+        *[lambda: f"{inner()}.{dice.choice(_TO_TEXT)}"] * 3,
         lambda: f"({inner()} + {inner()})",
         lambda: f"str({inner(any_kind)})",
         lambda: f"repr({inner(any_kind)})",
-        lambda: f"f'{{{_field(draw, inner)}}}-{{{_field(draw, inner)}}}'",
-        lambda: f"{inner()}[{draw(places)}:{draw(places)}]",
-        lambda: f"{inner()}[{draw(places)}:{draw(places)}:-1]",
-        lambda: f"{inner()}[{draw(st.integers(-2, 2))}]",
+        lambda: f"f'{{{_field(dice, inner)}}}-{{{_field(dice, inner)}}}'",
+        lambda: f"{inner()}[{dice.choice(places)}:{dice.choice(places)}]",
+        lambda: f"{inner()}[{dice.choice(places)}:{dice.choice(places)}:-1]",
+        lambda: f"{inner()}[{dice.randint(-2, 2)}]",
         lambda: f"('%s|%s' % ({inner(any_kind)}, {inner()}))",
         lambda: f"('%d' % {inner('int')})",
         lambda: f"'{{}}:{{:>4}}'.format({inner(any_kind)}, {inner()})",
@@ -191,38 +192,37 @@ def _texts(draw: Any, inner: Any, any_kind: str) -> list[Callable[[], str]]:
         lambda: f"NAMES.get({inner('int')})",
         lambda: f"({inner()} * 2)",
         lambda: f"chr({inner('int')})",
-        lambda: f"{draw(st.sampled_from(['min', 'max']))}({inner()}, {inner()})",
+        lambda: f"{dice.choice(['min', 'max'])}({inner()}, {inner()})",
     ]
 
 
-def _field(draw: Any, inner: Any) -> str:
-    kind = draw(st.sampled_from(_KINDS))
-    plain = draw(st.sampled_from(_FIELDS[kind])) if draw(st.booleans()) else None
+def _field(dice: Dice, inner: Any) -> str:
+    kind = dice.choice(_KINDS)
+    plain = dice.choice(_FIELDS[kind]) if dice.random() < 0.5 else None
     found = str(plain or f"({inner(kind)})".replace("'", '"'))
-    return found + str(draw(st.sampled_from(_SPECS)))
+    return found + str(dice.choice(_SPECS))
 
 
-def _bools(draw: Any, inner: Any, any_kind: str) -> list[Callable[[], str]]:
-    operator = st.sampled_from(_COMPARE)
-    number = draw(st.sampled_from(["int", "float", "bool"]))
+def _bools(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    number = dice.choice(["int", "float", "bool"])
     return [
-        *[lambda: f"({inner(number)} {draw(operator)} {inner('int')})"] * 2,
-        lambda: f"({inner('float')} {draw(operator)} {inner(number)})",
-        lambda: f"({inner('str')} {draw(operator)} {inner('str')})",
-        lambda: f"({inner(any_kind)} {draw(st.sampled_from(_COMPARE[:2]))} {inner(any_kind)})",
+        *[lambda: f"({inner(number)} {dice.choice(_COMPARE)} {inner('int')})"] * 2,
+        lambda: f"({inner('float')} {dice.choice(_COMPARE)} {inner(number)})",
+        lambda: f"({inner('str')} {dice.choice(_COMPARE)} {inner('str')})",
+        lambda: f"({inner(any_kind)} {dice.choice(_COMPARE[:2])} {inner(any_kind)})",
         lambda: f"({inner('int')} < {inner(number)} <= {inner('int')})",
         lambda: f"(not {inner(any_kind)})",
         lambda: f"bool({inner(any_kind)})",
         lambda: f"({inner(any_kind)} is None)",
         lambda: f"({inner(any_kind)} is not None)",
-        lambda: f"({inner()} {draw(st.sampled_from(['&', '|', '^']))} {inner()})",
+        lambda: f"({inner()} {dice.choice(['&', '|', '^'])} {inner()})",
         lambda: f"({inner(any_kind)} in (0, 1.0, 'a', None, True, 2.5))",
         lambda: f"({inner('int')} not in SMALL)",
         lambda: f"({inner('str')} in TABLE)",
         lambda: f"({inner('str')} in {inner('str')})",
         lambda: f"({inner('int')} in ({inner('int')}, {inner('int')}))",
-        lambda: f"{inner('str')}.{draw(st.sampled_from(_TO_BOOL))}",
-        lambda: f"isinstance({inner(any_kind)}, {draw(st.sampled_from(_ASKED))})",
+        lambda: f"{inner('str')}.{dice.choice(_TO_BOOL)}",
+        lambda: f"isinstance({inner(any_kind)}, {dice.choice(_ASKED)})",
         lambda: f"math.isnan({inner('float')})",
         lambda: f"({inner(any_kind)} and {inner()})",
         lambda: f"any(x == 1 for x in (1, {inner('int')}))",
@@ -262,24 +262,23 @@ def help_bool(x, y):
 """
 
 
-@st.composite
-def body(draw: Callable[..., Any], kind: str, depth: int = 3) -> str:
+def body(dice: Dice, kind: str, depth: int = 3) -> str:
     """The statements of a function of `r`, which gives one kind of value as a rule."""
     lines = ["n = r.j"]
 
     def made(of: str, levels: int = depth) -> str:
-        return str(draw(expression(of, levels)))
+        return expression(dice, of, levels)
 
-    for _ in range(draw(st.integers(0, 3))):
-        pick = draw(st.integers(0, 9))
-        other = draw(st.sampled_from(_KINDS))
+    for _ in range(dice.randint(0, 3)):
+        pick = dice.randint(0, 9)
+        other = dice.choice(_KINDS)
         if pick <= 2:
             lines.append(f"n = {made('int', 2)}")
         elif pick == 3:
             lines.append(f"unused = {made(other, 2)}")
         elif pick == 4:
             lines += [f"if {made('bool', 2)}:", f"    n = {made('int', 2)}"]
-            if draw(st.booleans()):
+            if dice.random() < 0.5:
                 lines += ["else:", f"    n = {made('int', 1)}"]
         elif pick == 5:
             lines += [f"if {made('bool', 2)}:", f"    return {made(kind, 1)}"]
@@ -288,12 +287,12 @@ def body(draw: Callable[..., Any], kind: str, depth: int = 3) -> str:
         elif pick == 7:
             lines.append(f"n, m = {made('int', 1)}, {made(other, 1)}")
         elif pick == 8:
-            lines.append(f"n {draw(st.sampled_from(['+', '*', '//', '-']))}= {made('int', 1)}")
+            lines.append(f"n {dice.choice(['+', '*', '//', '-'])}= {made('int', 1)}")
         else:
-            lines.append(draw(st.sampled_from(_ODD)))
-    if draw(st.integers(0, 3)) == 0:
-        lines.append(f"return ({made(kind)}, {made(draw(st.sampled_from(_KINDS)), 2)}, r.t)")
-    elif draw(st.integers(0, 5)) == 0:
+            lines.append(dice.choice(_ODD))
+    if dice.randint(0, 3) == 0:
+        lines.append(f"return ({made(kind)}, {made(dice.choice(_KINDS), 2)}, r.t)")
+    elif dice.randint(0, 5) == 0:
         lines.append(f"return r._replace(i={made('int', 2)}, s={made('str', 2)})")
     else:
         lines.append(f"return {made(kind)}")
@@ -320,15 +319,15 @@ _ODD = [
 FORMS = ("map", "filter", "generator", "listed")
 
 
-@st.composite
-def function_text(draw: Callable[..., Any]) -> tuple[str, str]:
-    """A form of function, and its text."""
-    form = draw(st.sampled_from(FORMS))
-    kind = "bool" if form == "filter" else draw(st.sampled_from(_KINDS))
-    text = draw(body(kind))
+def function_text(seed: int) -> tuple[str, str]:
+    """A form of function, and its text; the same for the same seed."""
+    dice = Dice(seed)
+    form = dice.choice(FORMS)
+    kind = "bool" if form == "filter" else dice.choice(_KINDS)
+    text = body(dice, kind)
     if form == "generator":
         lines = text.splitlines()
-        asked = draw(expression("bool", 2))
+        asked = expression(dice, "bool", 2)
         lines[-1] = f"    if {asked}:\n        yield {lines[-1].strip().removeprefix('return ')}"
         text = "\n".join(
             line.replace("return ", "yield ") + "\n" + line.split("return")[0] + "return"

@@ -163,6 +163,16 @@ def test_what_raises_without_being_used_stays_in_the_expression() -> None:
     assert told(beam.Map(unused)) == "[(x.price // x.auction), (1 // x.price); x.channel]"
 
 
+def first_of(a: int, b: int) -> int:
+    return a if a else b
+
+
+def test_an_argument_that_a_helper_does_not_come_to_is_evaluated_all_the_same() -> None:
+    assert told(beam.Map(lambda b: first_of(b.auction, 1 // b.price))) == (
+        "[(1 // x.price); (x.auction if x.auction else (1 // x.price))]"
+    )
+
+
 def test_records_are_made_of_their_fields_with_defaults() -> None:
     made = lowered(beam.Map(lambda b: Priced(b.channel)))
     assert str(made.result) == "Priced(key: str, price: float)"

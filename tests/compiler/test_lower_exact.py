@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any
 
 import apache_beam as beam
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from headrace.compiler.lower import NotLowered, lower
@@ -65,14 +65,17 @@ def columns(given: list[Record]) -> ColumnValues:
     max_examples=FUNCTIONS, deadline=None, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-@given(function_text(), st.integers(0, 10**9))
+@given(st.integers(0, 2**63))
 def test_a_generated_function_gives_on_columns_what_python_gives(
-    made: tuple[str, str], seed: int
+    seed: int,
 ) -> None:
-    form, text = made
+    form, text = function_text(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
-        function = compiled(text)
+        try:
+            function = compiled(text)
+        except SyntaxError:  # an f-string inside of another, before Python 3.12
+            reject()
         lowered = lower(TRANSFORMS[form](function).fn, SHAPE)
     counted["all"] += 1
     if isinstance(lowered, NotLowered):

@@ -1,0 +1,136 @@
+"""Counts which functions are lowered: `python -m tests.compiler.corpus.lowered`.
+
+Takes the steps of the workloads, of the corpus and of Beam's examples. Prints a table of the share
+that columns compute, and of the commonest reasons why the others stay on objects. Where nothing
+says what the elements are made of, some shapes are tried; a function counts as lowered if it is so
+for one of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+
+from headrace.compiler.compile import compile_pipeline
+from headrace.compiler.lower import NotLowered, lower, promised
+from headrace.compiler.lower_shapes import shape_of_hint
+from headrace.compiler.lower_steps import UNKNOWN_ELEMENTS
+from headrace.lab.catalog import CATALOG
+from headrace.lab.data.beam_source import Events
+from headrace.plan.expressions import Lowered
+from headrace.plan.operators import Role
+from headrace.plan.shapes import OTHER, Shape, TupleShape, joined
+from tests.compiler.corpus.packages import dofns_of, modules_of
+from tests.compiler.corpus.run import Step, steps
+
+_HINTS: tuple[Any, ...] = (
+    str, int, float, tuple[str, int], tuple[str, str], tuple[str, Any], tuple[Any, Any],
+)  # fmt: skip
+
+
+def shape_of_value(value: Any) -> Shape:
+    """What a value is made of, as a hint would say."""
+    if type(value) is tuple:
+        return TupleShape(tuple(map(shape_of_value, value)))
+    return shape_of_hint(type(value)) or OTHER
+
+
+def shape_of_step(step: Step) -> Shape | None:
+    """What the elements of a step of the corpus are made of, if they are all alike."""
+    found: Shape | None = None
+    for element in step.case.elements:
+        shape = shape_of_value(element)
+        found = shape if found is None else joined(found, shape)
+        if found is None:
+            return None
+    return found
+
+
+def tried(dofn: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Lowered | NotLowered:
+    """Lower a function whose elements are not known."""
+    first = promised(dofn)
+    hints = (shape_of_hint(hint) for hint in _HINTS)
+    shapes = [first] if first is not None else [s for s in hints if s is not None]
+    made: list[Lowered | NotLowered] = [lower(dofn, s, args, kwargs) for s in shapes]
+    return next((m for m in made if isinstance(m, Lowered)), made[0])
+
+
+def of_corpus() -> Iterator[tuple[str, Lowered | NotLowered]]:
+    """The steps of the corpus."""
+    for step in steps():
+        shape = shape_of_step(step)
+        if shape is None:
+            yield step.case.name, tried(step.fn, step.args, step.kwargs)
+        else:
+            yield step.case.name, lower(step.fn, shape, step.args, step.kwargs)
+
+
+def of_examples() -> Iterator[tuple[str, Lowered | NotLowered]]:
+    """The functions of Beam's examples."""
+    seen: set[str] = set()
+    for module in modules_of("apache_beam.examples"):
+        for name, dofn in dofns_of(module):
+            if name not in seen:
+                seen.add(name)
+                yield name, tried(dofn)
+
+
+def of_workloads() -> Iterator[tuple[str, Lowered | NotLowered]]:
+    """The steps of the workloads, from generated events on."""
+    for suite in CATALOG.suites:
+        for workload in CATALOG.of_suite(suite):
+            settings = workload.settings()
+            pipeline = beam.Pipeline()
+            events = pipeline | "events" >> Events(workload.generator(settings), streaming=False)
+            _ = events | "it" >> workload.build(settings)
+            plan = compile_pipeline(pipeline.to_runner_api(), shards=2)
+            for operator in plan.operators:
+                mine = operator.operator_id.startswith("it/")
+                if not mine or operator.role is not Role.ELEMENTWISE:
+                    continue
+                if operator.lowered is not None:
+                    yield f"{workload.full_name} {operator.operator_id}", operator.lowered
+                elif operator.not_lowered:
+                    reason = NotLowered(operator.not_lowered)
+                    yield f"{workload.full_name} {operator.operator_id}", reason
+
+
+def kind_of_reason(reason: str) -> str:
+    """A reason without its line and its names."""
+    if reason == UNKNOWN_ELEMENTS:
+        return reason
+    reason = re.sub(r" in line \d+$", "", reason)
+    if reason.startswith("calls"):
+        return "calls a function or method that is not known"
+    if reason.startswith(("makes a", "takes an item")):
+        return "makes or indexes a list, set or dict"
+    if "may have another value" in reason:
+        return "uses a global that may change"
+    return re.sub(r" \S*[A-Z0-9_.(\[{].*$", " ...", reason)
+
+
+def main() -> None:
+    """Print the table."""
+    for title, source in (
+        ("workloads", of_workloads), ("corpus of tests", of_corpus),
+        ("Beam's examples", of_examples),
+    ):  # fmt: skip
+        with contextlib.redirect_stdout(io.StringIO()):
+            found = dict(source())
+        reasons = Counter(
+            kind_of_reason(made.reason) for made in found.values() if isinstance(made, NotLowered)
+        )
+        done = len(found) - sum(reasons.values())
+        print(f"| {title} | {len(found)} | {done} | {done / len(found):.0%} |")
+        for reason, count in reasons.most_common(8):
+            print(f"|   {reason} | {count} | | |")
+
+
+if __name__ == "__main__":
+    main()
