@@ -141,6 +141,15 @@ def test_a_predicate_and_an_output_that_may_be_missing_have_a_mask() -> None:
     assert made.values.filter(made.keep).objects() == [3, 4]
 
 
+def test_a_constant_behind_what_may_raise_has_a_value_for_each_row() -> None:
+    def three(r: Any) -> Any:
+        n = 1 // r.j
+        n = 3
+        return n
+
+    assert given(lambda r: three(r) // 2 + three(r) * 7, Row(j=1), Row(j=0)) == [22, BACK]
+
+
 @pytest.mark.parametrize("size", [0, 1])
 def test_an_empty_batch_has_empty_results(size: int) -> None:
     rows = [Row(3, 2)] * size

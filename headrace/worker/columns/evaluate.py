@@ -168,13 +168,19 @@ class Evaluation:
                 return call(name, given, _kind(node), self._size, active)
             case Checked(before=before, value=value):
                 checks = [self.columns(b, active)[1] for b in before]
-                return self.of(value, active).with_bad(*checks)
+                return self._array(self.of(value, active)).with_bad(*checks)
             case Raises():
                 everywhere = np.ones(self._size, np.bool_)
                 return Vector(ScalarKind.NONE, None, None, everywhere, constant=True)
             case Construct():
                 msg = "a tuple is no scalar"
                 raise TypeError(msg)
+
+    def _array(self, vector: Vector) -> Vector:
+        """The same, with a value for each row: what has bad rows is no constant."""
+        if not vector.constant or vector.kind is ScalarKind.NONE:
+            return vector
+        return Vector(vector.kind, spread(vector, vector.kind, self._size), None, vector.bad)
 
     def _binary(self, node: Binary, active: Mask | None) -> Vector:
         left, right = self.of(node.left, active), self.of(node.right, active)
