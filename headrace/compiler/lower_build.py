@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 
-from headrace.compiler.lower_checks import BITS, EQUALITY, checked
 from headrace.plan.expressions import (
     COMPARISONS,
     Binary,
@@ -29,6 +28,7 @@ from headrace.plan.expressions import (
     Not,
     Operation,
     Raises,
+    operands,
 )
 from headrace.plan.functions import FUNCTIONS, NUMBERS, result_kind
 from headrace.plan.shapes import (
@@ -57,6 +57,9 @@ _KINDS: dict[type, ScalarKind] = {
 }
 _WHOLE = (ScalarKind.BOOL, ScalarKind.INT)
 _TEXTS = (ScalarKind.TEXT, ScalarKind.BYTES)
+_BITS = (Operation.AND_BITS, Operation.OR_BITS, Operation.XOR_BITS)
+_EQUALITY = (Operation.EQUAL, Operation.NOT_EQUAL)
+_CALM = COMPARISONS | {Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, *_BITS}
 _GROWING = (Operation.POWER, Operation.SHIFT_LEFT)
 _SHIFTS = (Operation.SHIFT_LEFT, Operation.SHIFT_RIGHT)
 _TRUTHFUL = frozenset({*NUMBERS, *_TEXTS, ScalarKind.NONE})
@@ -142,11 +145,11 @@ def _arithmetic(
     operation: Operation, left: Expression, right: Expression, a: ScalarKind, b: ScalarKind
 ) -> Expression:
     whole = a in _WHOLE and b in _WHOLE
-    if operation in BITS or operation in _SHIFTS:
+    if operation in _BITS or operation in _SHIFTS:
         if not whole:
             msg = f"computes {left.shape} {operation.value} {right.shape}"
             raise Unlowerable(msg)
-        same = a is ScalarKind.BOOL and b is ScalarKind.BOOL and operation in BITS
+        same = a is ScalarKind.BOOL and b is ScalarKind.BOOL and operation in _BITS
         return Binary(operation, left, right, BOOL if same else ScalarShape(ScalarKind.INT))
     if operation is Operation.POWER and whole and isinstance(right, Constant):
         if right.value == 2 and a is ScalarKind.INT:
@@ -160,7 +163,7 @@ def _arithmetic(
 
 def _comparison(operation: Operation, left: Expression, right: Expression) -> Expression:
     a, b = kind_of(left), kind_of(right)
-    if operation in EQUALITY and ScalarKind.NONE in (a, b) and a is not None and b is not None:
+    if operation in _EQUALITY and ScalarKind.NONE in (a, b) and a is not None and b is not None:
         other = right if a is ScalarKind.NONE else left
         found = is_none(other)
         return found if operation is Operation.EQUAL else negated(found)
@@ -397,3 +400,58 @@ def _tuple_items(node: Expression) -> tuple[Expression, ...]:
         msg = f"adds to {node.shape}"
         raise Unlowerable(msg)
     return node.items
+
+
+def checked(before: Iterable[Expression], value: Expression) -> Expression:
+    """A value after others, of which those are kept that could raise and that it does not imply."""
+    if isinstance(value, Raises):
+        return value
+    surely = _surely(value)
+    kept: list[Expression] = []
+    for other in before:
+        if may_raise(other) and id(other) not in surely:
+            kept.append(other)
+            surely |= _surely(other)
+    return Checked(tuple(kept), value, value.shape) if kept else value
+
+
+def _surely(root: Expression) -> set[int]:
+    """The ids of nodes that are evaluated whenever the root is."""
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in found:
+            continue
+        found.add(id(node))
+        match node:
+            case Choose(test=asked):
+                waiting.append(asked)
+            case Either(left=left):
+                waiting.append(left)
+            case _:
+                waiting.extend(operands(node))
+    return found
+
+
+def may_raise(node: Expression) -> bool:
+    """Whether an exception could come from evaluating it."""
+    match node:
+        case Leaf() | Constant():
+            return False
+        case Construct() | Not() | IsNone() | Either() | Choose() | Member():
+            return any(map(may_raise, operands(node)))
+        case Binary(operation=operation):
+            below = operands(node)
+            calm = operation in _EQUALITY or (
+                operation in _CALM and not any(_may_be_none(b) for b in below)
+            )
+            return not calm or any(map(may_raise, below))
+        case Negative(operand=operand):
+            return _may_be_none(operand) or may_raise(operand)
+        case _:
+            return True
+
+
+def _may_be_none(node: Expression) -> bool:
+    return isinstance(node.shape, ScalarShape) and node.shape.nullable

@@ -23,7 +23,6 @@ from headrace.compiler import lower_build as build
 from headrace.compiler.code_names import spelled
 from headrace.compiler.code_values import is_plain_dataclass, tuple_fields
 from headrace.compiler.lower_build import constant, kind_of
-from headrace.compiler.lower_checks import checked, may_raise
 from headrace.compiler.lower_expressions import Reader
 from headrace.compiler.lower_operands import (
     Bound,
@@ -156,7 +155,7 @@ def _is_instance(value: Expression, asked: Operand, node: ast.Call) -> Expressio
     ):  # fmt: skip
         refuse(f"asks {spelled(node)}", node)
     if not any(kind in _TYPES[w] for w in wanted if isinstance(w, type)):
-        return checked([value], build.FALSE)
+        return build.checked([value], build.FALSE)
     return build.negated(build.is_none(value))
 
 
@@ -165,9 +164,9 @@ def _type_of(value: Expression, node: ast.Call) -> Operand:
     shape = value.shape
     if isinstance(shape, RecordShape):
         found = class_of_record(shape)
-        if found is not None and not may_raise(value):
+        if found is not None and not build.may_raise(value):
             return Thing(found)
-    if isinstance(shape, ScalarShape) and not shape.nullable and not may_raise(value):
+    if isinstance(shape, ScalarShape) and not shape.nullable and not build.may_raise(value):
         exact = next((t for t, kinds in _EXACT.items() if kinds is shape.kind), None)
         if exact is not None:
             return Thing(exact)
@@ -258,7 +257,7 @@ def _joined(base: Expression, items: Operand, node: ast.Call) -> Expression:
         found = build.binary(Operation.ADD, build.binary(Operation.ADD, found, base), part)
     # Of a single item, or None among them, join says more than the sum does.
     checks = [build.call("len", (p,)) for p in (base, *parts) if not isinstance(p, Constant)]
-    return checked(checks, found)
+    return build.checked(checks, found)
 
 
 def _formatted(
@@ -289,7 +288,7 @@ def _formatted(
         made = build.call("format", (made, constant(spec or "")))
         found = build.binary(Operation.ADD, found, made)
     rest = [as_expression(v, node) for v in (*args, *named.values())]
-    return checked(rest, found)
+    return build.checked(rest, found)
 
 
 # Records ------------------------------------------------------------------------------------------

@@ -13,11 +13,8 @@ from types import ModuleType
 from headrace.compiler import lower_build as build
 from headrace.compiler.code_names import MISSING, Names, spelled, static_attribute
 from headrace.compiler.lower_build import Unlowerable, constant, kind_of
-from headrace.compiler.lower_checks import checked, may_raise
 from headrace.compiler.lower_constants import held_by, is_settled, is_settled_attribute
 from headrace.compiler.lower_operands import (
-    BINARY,
-    COMPARISONS,
     Bound,
     Listed,
     Operand,
@@ -30,6 +27,28 @@ from headrace.compiler.lower_operands import (
 from headrace.plan.expressions import Constant, Construct, Expression, Operation
 from headrace.plan.shapes import RecordShape, ScalarKind
 
+_BINARY: dict[type[ast.operator], Operation] = {
+    ast.Add: Operation.ADD,
+    ast.Sub: Operation.SUBTRACT,
+    ast.Mult: Operation.MULTIPLY,
+    ast.Div: Operation.DIVIDE,
+    ast.FloorDiv: Operation.FLOOR_DIVIDE,
+    ast.Mod: Operation.REMAINDER,
+    ast.Pow: Operation.POWER,
+    ast.BitAnd: Operation.AND_BITS,
+    ast.BitOr: Operation.OR_BITS,
+    ast.BitXor: Operation.XOR_BITS,
+    ast.LShift: Operation.SHIFT_LEFT,
+    ast.RShift: Operation.SHIFT_RIGHT,
+}
+_COMPARISONS: dict[type[ast.cmpop], Operation] = {
+    ast.Eq: Operation.EQUAL,
+    ast.NotEq: Operation.NOT_EQUAL,
+    ast.Lt: Operation.LESS,
+    ast.LtE: Operation.LESS_EQUAL,
+    ast.Gt: Operation.GREATER,
+    ast.GtE: Operation.GREATER_EQUAL,
+}
 _COLLECTIONS = (set, frozenset, tuple, list, dict)
 
 #: Lowers a call: the reader of expressions, the call.
@@ -139,7 +158,7 @@ class Reader:
         if isinstance(made, Listed):
             for item in made.items:
                 self.note(item)
-        elif not isinstance(made, Thing | Bound) and may_raise(made):
+        elif not isinstance(made, Thing | Bound) and build.may_raise(made):
             self.checks.append(made)
 
     def opened(self, operand: Operand) -> Operand:
@@ -160,7 +179,7 @@ class Reader:
         before, self.checks = self.checks, []
         try:
             made = (read or self.expression)(node)
-            return checked(self.checks, made)
+            return build.checked(self.checks, made)
         finally:
             self._maybe -= 1
             self.checks = before
@@ -251,7 +270,7 @@ class Reader:
     def _binary(
         self, op: ast.operator, left: ast.expr, right: ast.expr, node: ast.expr
     ) -> Expression:
-        if type(op) not in BINARY:
+        if type(op) not in _BINARY:
             refuse(f"computes {spelled(node)}", node)
         first, second = self.expression(left), self.expression(right)
         if isinstance(op, ast.Mod) and kind_of(first) is ScalarKind.TEXT:
@@ -259,7 +278,7 @@ class Reader:
             if not isinstance(first, Constant) or isinstance(second.shape, RecordShape):
                 refuse(f"fills in a text by {spelled(node)}", node)
             return build.call("fill", (first, *given))
-        return build.binary(BINARY[type(op)], first, second)
+        return build.binary(_BINARY[type(op)], first, second)
 
     def _unary(self, op: ast.unaryop, operand: Expression, node: ast.expr) -> Expression:
         match op:
@@ -311,7 +330,7 @@ class Reader:
                 return build.negated(found) if isinstance(op, ast.IsNot) else found
             case _:
                 a, b = as_expression(left, node.left), as_expression(right, node)
-                return build.binary(COMPARISONS[type(op)], a, b)
+                return build.binary(_COMPARISONS[type(op)], a, b)
 
     def _contained(self, left: Expression, right: Operand, node: ast.Compare) -> Expression:
         if isinstance(right, Thing) and type(right.value) in _COLLECTIONS:

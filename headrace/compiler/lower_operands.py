@@ -12,7 +12,7 @@ from typing import NoReturn, TypeAlias
 
 from headrace.compiler.code_names import spelled
 from headrace.compiler.lower_build import Unlowerable, constant, construct
-from headrace.plan.expressions import Constant, Expression, Operation
+from headrace.plan.expressions import Constant, Expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +49,6 @@ class Bound:
 Operand: TypeAlias = Expression | Thing | Split | Listed | Bound
 
 SCALARS = (bool, int, float, str, bytes, type(None))
-
-#: What the operators of Python's grammar are called in expressions.
-BINARY: dict[type[ast.operator], Operation] = {
-    ast.Add: Operation.ADD,
-    ast.Sub: Operation.SUBTRACT,
-    ast.Mult: Operation.MULTIPLY,
-    ast.Div: Operation.DIVIDE,
-    ast.FloorDiv: Operation.FLOOR_DIVIDE,
-    ast.Mod: Operation.REMAINDER,
-    ast.Pow: Operation.POWER,
-    ast.BitAnd: Operation.AND_BITS,
-    ast.BitOr: Operation.OR_BITS,
-    ast.BitXor: Operation.XOR_BITS,
-    ast.LShift: Operation.SHIFT_LEFT,
-    ast.RShift: Operation.SHIFT_RIGHT,
-}
-COMPARISONS: dict[type[ast.cmpop], Operation] = {
-    ast.Eq: Operation.EQUAL,
-    ast.NotEq: Operation.NOT_EQUAL,
-    ast.Lt: Operation.LESS,
-    ast.LtE: Operation.LESS_EQUAL,
-    ast.Gt: Operation.GREATER,
-    ast.GtE: Operation.GREATER_EQUAL,
-}
 
 
 def operand_of(value: object) -> Operand:

@@ -18,7 +18,6 @@ from headrace.compiler.code_names import Names
 from headrace.compiler.code_source import FunctionNode, is_generator, nodes_of
 from headrace.compiler.lower_build import Unlowerable, constant
 from headrace.compiler.lower_calls import lower_call
-from headrace.compiler.lower_checks import checked, may_raise
 from headrace.compiler.lower_expressions import Reader
 from headrace.compiler.lower_operands import (
     Bound,
@@ -156,10 +155,10 @@ class _Follower:
                 except Unlowerable:
                     return None
         checks = list(way.checks)
-        if may_raise(asked):
+        if build.may_raise(asked):
             checks.append(asked)
         if then.checks or otherwise.checks:
-            a, b = (checked(w.checks, build.TRUE) for w in (then, otherwise))
+            a, b = (build.checked(w.checks, build.TRUE) for w in (then, otherwise))
             checks.append(build.choose(asked, a, b))
         return _Way(bound, checks, way.given)
 
@@ -200,17 +199,17 @@ class _Follower:
     def _over(self, way: _Way, value: ast.expr | None) -> End:
         """The end of a way."""
         if self._asked and value is not None:
-            return Given(checked(way.checks, build.truth(self._test(value, way))))
+            return Given(build.checked(way.checks, build.truth(self._test(value, way))))
         if not self._emits:
             given = constant(None) if value is None else self._read(value, way)
-            return Given(checked(way.checks, given))
+            return Given(build.checked(way.checks, given))
         if self._generator:
             if value is not None:
                 self._operand(value, way)
             if way.given is None:
                 return Nothing(tuple(way.checks))
             given = as_expression(way.given, value or ast.Constant(None))
-            return Given(checked(way.checks, given))
+            return Given(build.checked(way.checks, given))
         found = constant(None) if value is None else self._operand(value, way)
         if isinstance(found, Listed | Construct) and (
             isinstance(found, Listed) or isinstance(found.shape, TupleShape)
@@ -219,7 +218,7 @@ class _Follower:
                 return Nothing(tuple(way.checks))
             if len(found.items) == 1:
                 given = as_expression(found.items[0], value or ast.Constant(None))
-                return Given(checked(way.checks, given))
+                return Given(build.checked(way.checks, given))
             refuse(f"gives {len(found.items)} outputs", value or ast.Pass())
         if found == constant(None):
             return Nothing(tuple(way.checks))
@@ -342,7 +341,7 @@ def kept_of(end: End) -> Expression:
         case Given():
             return build.TRUE
         case Nothing(checks=checks):
-            return checked(checks, build.FALSE)
+            return build.checked(checks, build.FALSE)
         case Fork(test=asked, then=then, otherwise=otherwise):
             return build.choose(asked, kept_of(then), kept_of(otherwise))
 
