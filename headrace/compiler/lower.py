@@ -30,8 +30,8 @@ from headrace.compiler.lower_calls import known_name
 from headrace.compiler.lower_operands import Operand, as_expression, operand_of
 from headrace.compiler.lower_shapes import shape_of_hint
 from headrace.compiler.lower_statements import End, Given, end_of, given_of, kept_of, value_of
-from headrace.plan.expressions import Constant, Construct, Lowered
-from headrace.plan.shapes import NONE, RecordShape, Shape
+from headrace.plan.expressions import Constant, Construct, Expression, Leaf, Lowered
+from headrace.plan.shapes import NONE, RecordShape, ScalarShape, Shape, width
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _lowered(
         msg = f"has {name}"
         raise Unlowerable(msg)
     subject = subject_of(dofn)
-    element = build.element(shape, "x")
+    element = _element(shape, "x")
     given: list[Operand] = [element]
     if subject.takes is Takes.SPREAD:
         plain = not isinstance(shape, RecordShape) or shape.is_tuple
@@ -113,6 +113,21 @@ def _lowered(
     else:
         end = _end(target, None, given, named, subject.emits)
     return _made(end, shape, subject.emits)
+
+
+def _element(shape: Shape, name: str, start: int = 0) -> Expression:
+    """The element itself, taken apart down to its leaves."""
+    if isinstance(shape, ScalarShape):
+        return Leaf(start, shape, name)
+    items: list[Expression] = []
+    for place, item in enumerate(shape.items):
+        told = f"{name}[{place}]"
+        if isinstance(shape, RecordShape):
+            told = f"{name}.{shape.names[place]}"
+        made = _element(item, told, start)
+        items.append(made)
+        start += width(item)
+    return Construct(tuple(items), shape)
 
 
 def _made(end: End, shape: Shape, emits: Emits) -> Lowered:

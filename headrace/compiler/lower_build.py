@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 
+from headrace.compiler.lower_raising import EQUALITY, may_raise, surely
 from headrace.plan.expressions import (
     COMPARISONS,
     Binary,
@@ -21,14 +22,12 @@ from headrace.plan.expressions import (
     Either,
     Expression,
     IsNone,
-    Leaf,
     Lookup,
     Member,
     Negative,
     Not,
     Operation,
     Raises,
-    operands,
 )
 from headrace.plan.functions import FUNCTIONS, NUMBERS, result_kind
 from headrace.plan.shapes import (
@@ -58,8 +57,6 @@ _KINDS: dict[type, ScalarKind] = {
 _WHOLE = (ScalarKind.BOOL, ScalarKind.INT)
 _TEXTS = (ScalarKind.TEXT, ScalarKind.BYTES)
 _BITS = (Operation.AND_BITS, Operation.OR_BITS, Operation.XOR_BITS)
-_EQUALITY = (Operation.EQUAL, Operation.NOT_EQUAL)
-_CALM = COMPARISONS | {Operation.ADD, Operation.SUBTRACT, Operation.MULTIPLY, *_BITS}
 _GROWING = (Operation.POWER, Operation.SHIFT_LEFT)
 _SHIFTS = (Operation.SHIFT_LEFT, Operation.SHIFT_RIGHT)
 _TRUTHFUL = frozenset({*NUMBERS, *_TEXTS, ScalarKind.NONE})
@@ -163,7 +160,7 @@ def _arithmetic(
 
 def _comparison(operation: Operation, left: Expression, right: Expression) -> Expression:
     a, b = kind_of(left), kind_of(right)
-    if operation in _EQUALITY and ScalarKind.NONE in (a, b) and a is not None and b is not None:
+    if operation in EQUALITY and ScalarKind.NONE in (a, b) and a is not None and b is not None:
         other = right if a is ScalarKind.NONE else left
         found = is_none(other)
         return found if operation is Operation.EQUAL else negated(found)
@@ -373,25 +370,6 @@ def opened(node: Expression) -> tuple[tuple[Expression, ...], Construct] | None:
             return None
 
 
-def element(shape: Shape, name: str, start: int = 0) -> Expression:
-    """The element itself, taken apart down to its leaves."""
-    if isinstance(shape, ScalarShape):
-        return Leaf(start, shape, name)
-    items: list[Expression] = []
-    for place, item in enumerate(shape.items):
-        told = f"{name}[{place}]"
-        if isinstance(shape, RecordShape):
-            told = f"{name}.{shape.names[place]}"
-        made = element(item, told, start)
-        items.append(made)
-        start += _leaves(item)
-    return Construct(tuple(items), shape)
-
-
-def _leaves(shape: Shape) -> int:
-    return 1 if isinstance(shape, ScalarShape) else sum(map(_leaves, shape.items))
-
-
 def _tuple_items(node: Expression) -> tuple[Expression, ...]:
     plain = isinstance(node.shape, TupleShape) or (
         isinstance(node.shape, RecordShape) and node.shape.is_tuple
@@ -406,52 +384,10 @@ def checked(before: Iterable[Expression], value: Expression) -> Expression:
     """A value after others, of which those are kept that could raise and that it does not imply."""
     if isinstance(value, Raises):
         return value
-    surely = _surely(value)
+    known = surely(value)
     kept: list[Expression] = []
     for other in before:
-        if may_raise(other) and id(other) not in surely:
+        if may_raise(other) and id(other) not in known:
             kept.append(other)
-            surely |= _surely(other)
+            known |= surely(other)
     return Checked(tuple(kept), value, value.shape) if kept else value
-
-
-def _surely(root: Expression) -> set[int]:
-    """The ids of nodes that are evaluated whenever the root is."""
-    found: set[int] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if id(node) in found:
-            continue
-        found.add(id(node))
-        match node:
-            case Choose(test=asked):
-                waiting.append(asked)
-            case Either(left=left):
-                waiting.append(left)
-            case _:
-                waiting.extend(operands(node))
-    return found
-
-
-def may_raise(node: Expression) -> bool:
-    """Whether an exception could come from evaluating it."""
-    match node:
-        case Leaf() | Constant():
-            return False
-        case Construct() | Not() | IsNone() | Either() | Choose() | Member():
-            return any(map(may_raise, operands(node)))
-        case Binary(operation=operation):
-            below = operands(node)
-            calm = operation in _EQUALITY or (
-                operation in _CALM and not any(_may_be_none(b) for b in below)
-            )
-            return not calm or any(map(may_raise, below))
-        case Negative(operand=operand):
-            return _may_be_none(operand) or may_raise(operand)
-        case _:
-            return True
-
-
-def _may_be_none(node: Expression) -> bool:
-    return isinstance(node.shape, ScalarShape) and node.shape.nullable

@@ -34,6 +34,7 @@ from headrace.compiler.lower_operands import (
     operand_of,
     refuse,
 )
+from headrace.compiler.lower_raising import may_raise
 from headrace.compiler.lower_shapes import class_of_record, record_of_class, row_record
 from headrace.plan.expressions import Constant, Construct, Expression, Operation
 from headrace.plan.functions import FUNCTIONS
@@ -164,9 +165,9 @@ def _type_of(value: Expression, node: ast.Call) -> Operand:
     shape = value.shape
     if isinstance(shape, RecordShape):
         found = class_of_record(shape)
-        if found is not None and not build.may_raise(value):
+        if found is not None and not may_raise(value):
             return Thing(found)
-    if isinstance(shape, ScalarShape) and not shape.nullable and not build.may_raise(value):
+    if isinstance(shape, ScalarShape) and not shape.nullable and not may_raise(value):
         exact = next((t for t, kinds in _EXACT.items() if kinds is shape.kind), None)
         if exact is not None:
             return Thing(exact)

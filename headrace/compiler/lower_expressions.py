@@ -15,15 +15,18 @@ from headrace.compiler.code_names import MISSING, Names, spelled, static_attribu
 from headrace.compiler.lower_build import Unlowerable, constant, kind_of
 from headrace.compiler.lower_constants import held_by, is_settled, is_settled_attribute
 from headrace.compiler.lower_operands import (
+    WORDS,
     Bound,
     Listed,
     Operand,
     Split,
     Thing,
     as_expression,
+    int_of,
     operand_of,
     refuse,
 )
+from headrace.compiler.lower_raising import may_raise
 from headrace.plan.expressions import Constant, Construct, Expression, Operation
 from headrace.plan.shapes import RecordShape, ScalarKind
 
@@ -149,7 +152,7 @@ class Reader:
             case ast.Call():
                 return self._calls(self, node)
             case _:
-                refuse(f"uses {_WORDS.get(type(node), type(node).__name__)}", node)
+                refuse(f"uses {WORDS.get(type(node), type(node).__name__)}", node)
 
     def note(self, made: Operand) -> None:
         """Keep in mind what was evaluated: even if its value is not used, it can raise."""
@@ -158,7 +161,7 @@ class Reader:
         if isinstance(made, Listed):
             for item in made.items:
                 self.note(item)
-        elif not isinstance(made, Thing | Bound) and build.may_raise(made):
+        elif not isinstance(made, Thing | Bound) and may_raise(made):
             self.checks.append(made)
 
     def opened(self, operand: Operand) -> Operand:
@@ -245,11 +248,11 @@ class Reader:
         if isinstance(shape, RecordShape) and not shape.is_tuple:
             refuse(f"takes an item of {shape.name}", node)
         if isinstance(index, ast.Slice):
-            ends = [_int_of(self.operand(e)) if e is not None else None
+            ends = [int_of(self.operand(e)) if e is not None else None
                     for e in (index.lower, index.upper, index.step)]  # fmt: skip
             self.note(base)
             return build.construct(base.items[slice(*ends)])
-        place = _int_of(self.operand(index))
+        place = int_of(self.operand(index))
         if place is None or not -len(base.items) <= place < len(base.items):
             refuse(f"takes an item that is not known by {spelled(node)}", node)
         return self._picked(base, place % len(base.items))
@@ -393,23 +396,3 @@ def _identical(a: Expression, b: Expression, node: ast.expr) -> Expression:
     if kind_of(a) is ScalarKind.BOOL and kind_of(b) is ScalarKind.BOOL:
         return build.binary(Operation.EQUAL, a, b)
     refuse(f"asks {spelled(node)}", node)
-
-
-def _int_of(operand: Operand) -> int | None:
-    value = operand.value if isinstance(operand, Constant) else None
-    return value if type(value) is int else None
-
-
-_WORDS: dict[type[ast.expr], str] = {
-    ast.ListComp: "a list comprehension",
-    ast.SetComp: "a set comprehension",
-    ast.DictComp: "a dict comprehension",
-    ast.GeneratorExp: "a generator expression",
-    ast.Lambda: "a lambda",
-    ast.Yield: "yield as a value",
-    ast.YieldFrom: "yield from",
-    ast.Await: "await",
-    ast.Starred: "a starred item",
-    ast.Tuple: "a starred item",
-    ast.List: "a starred item",
-}

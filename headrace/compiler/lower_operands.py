@@ -77,3 +77,25 @@ def as_expression(operand: Operand, node: ast.expr) -> Expression:
             refuse(f"uses the method {spelled(node)} as a value", node)
         case _:
             return operand
+
+
+def int_of(operand: Operand) -> int | None:
+    """The int that an operand is for all elements; None: it is none."""
+    value = operand.value if isinstance(operand, Constant) else None
+    return value if type(value) is int else None
+
+
+#: Expressions that are not lowered, in words.
+WORDS: dict[type[ast.expr], str] = {
+    ast.ListComp: "a list comprehension",
+    ast.SetComp: "a set comprehension",
+    ast.DictComp: "a dict comprehension",
+    ast.GeneratorExp: "a generator expression",
+    ast.Lambda: "a lambda",
+    ast.Yield: "yield as a value",
+    ast.YieldFrom: "yield from",
+    ast.Await: "await",
+    ast.Starred: "a starred item",
+    ast.Tuple: "a starred item",
+    ast.List: "a starred item",
+}

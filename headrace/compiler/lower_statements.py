@@ -29,6 +29,7 @@ from headrace.compiler.lower_operands import (
     operand_of,
     refuse,
 )
+from headrace.compiler.lower_raising import may_raise
 from headrace.plan.expressions import Construct, Expression, Raises
 from headrace.plan.shapes import NONE, RecordShape, TupleShape
 
@@ -155,7 +156,7 @@ class _Follower:
                 except Unlowerable:
                     return None
         checks = list(way.checks)
-        if build.may_raise(asked):
+        if may_raise(asked):
             checks.append(asked)
         if then.checks or otherwise.checks:
             a, b = (build.checked(w.checks, build.TRUE) for w in (then, otherwise))
