@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.worker.batched.batches import batch_of
+from headrace.worker.batched.batches import elements as elements_of
 from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 from headrace.worker.exchange.super_tuples import SuperTuple
@@ -172,9 +173,10 @@ def our_panes(
                 grouper.add(row.kind, row.elements, row.payload)
 
         def push(values: list[Any], meta: Any, shard: int = shard) -> None:
-            for value in values:
-                assert preferred_executors.setdefault(repr(value[0]), shard) == shard
-                panes[pane(meta.with_value(value))] += 1
+            for element in elements_of(values, meta):
+                key = repr(element.value[0])
+                assert preferred_executors.setdefault(key, shard) == shard
+                panes[pane(element)] += 1
 
         grouper.emit(push)
     return panes

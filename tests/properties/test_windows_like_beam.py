@@ -114,7 +114,7 @@ def test_elements_that_agree_share_one_meta() -> None:
         (core.Windowing(window.GlobalWindows()), Grouping.GLOBAL),
         (core.Windowing(window.FixedWindows(5)), Grouping.INTERVALS),
         (core.Windowing(window.SlidingWindows(5, 2)), Grouping.INTERVALS),
-        (core.Windowing(window.Sessions(5)), Grouping.GENERAL),
+        (core.Windowing(window.Sessions(5)), Grouping.SESSIONS),
         (core.Windowing(window.FixedWindows(0.0015)), Grouping.GENERAL),
         (core.Windowing(window.SlidingWindows(1, 0.0015)), Grouping.GENERAL),
         (core.Windowing(window.FixedWindows(1, 0.0005)), Grouping.GENERAL),

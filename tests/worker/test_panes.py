@@ -19,6 +19,7 @@ from headrace.worker.exchange.super_tuples import PayloadKind
 from headrace.worker.grouping import panes
 from headrace.worker.grouping.choose import make_stream_grouper
 from headrace.worker.grouping.panes import WindowTables
+from headrace.worker.grouping.sessions import SessionTables
 from headrace.worker.grouping.triggers import TriggeredGroups
 from tests.worker.stream_groups import (
     ANY,
@@ -233,7 +234,8 @@ def test_which_path_a_grouping_takes() -> None:
     assert path(core.Windowing(window.GlobalWindows())) is WindowTables
     assert path(core.Windowing(fixed)) is WindowTables
     assert path(core.Windowing(fixed, allowed_lateness=1)) is TriggeredGroups
-    assert path(core.Windowing(window.Sessions(5))) is TriggeredGroups
+    assert path(core.Windowing(window.Sessions(5))) is SessionTables
+    assert path(core.Windowing(window.Sessions(5), allowed_lateness=1)) is SessionTables
     counted = core.Windowing(fixed, trigger.AfterCount(1), AccumulationMode.DISCARDING)
     assert path(counted) is TriggeredGroups
 
