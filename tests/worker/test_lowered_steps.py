@@ -16,6 +16,7 @@ from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.plan.expressions import Lowered
 from headrace.plan.expressions import Operation as Op
 from headrace.testing import LocalRunner, LocalSession, ScriptedStream
+from headrace.worker.batched import lowered_step
 from tests.worker.lowering import (
     compare,
     constant,
@@ -328,3 +329,24 @@ def test_a_stream_computes_on_columns_epoch_by_epoch() -> None:
     )
     assert len({epoch for epoch, *_ in found}) == 2
     assert SEEN == ["called"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--verify_columns",)], ids=["plain", "verified"])
+def test_a_kernel_that_fails_costs_time_and_no_rows(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, flags: tuple[str, ...]
+) -> None:
+    def broken(_values: Any) -> Any:
+        msg = "a fault of ours"
+        raise IndexError(msg)
+
+    monkeypatch.setattr(lowered_step, "kernel_of", lambda _lowered: broken)
+    step = "Euros" >> beam.Map(in_euros)
+    if flags:
+        with pytest.raises(IndexError, match="a fault of ours"):
+            run(step, *flags, schema=BIDS, Euros=EUROS)
+        return
+    found = run(step, schema=BIDS, Euros=EUROS)
+    assert found == [(auction, price * 89 // 100) for auction, price in ROWS]
+    assert len(SEEN) == len(ROWS)
+    told = [r.getMessage() for r in caplog.records if "runs on objects from here on" in r.message]
+    assert told and all("Euros" in text and "a fault of ours" in text for text in told)

@@ -7,6 +7,7 @@ columns, the batch becomes objects. Lists of objects take the usual way.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,6 +31,8 @@ from headrace.worker.batched.verified_columns import verify
 from headrace.worker.beam_types import Operation, Value
 from headrace.worker.columns.kernels import Outcome, kernel_of
 from headrace.worker.columns.values import ColumnValues
+
+_LOG = logging.getLogger(__name__)
 
 
 class Answers(NamedTuple):
@@ -74,6 +77,7 @@ class LoweredStep:
         self._step_name = step_name
         self._edge = edge
         self._verified = verified
+        self._gave_up = False  # the kernel has failed
 
     def __call__(self, values: list[Value], meta: Meta) -> None:
         """Take a batch of objects."""
@@ -81,18 +85,35 @@ class LoweredStep:
 
     def columns(self, values: ColumnValues, meta: Meta) -> None:
         """Take a batch of columns."""
-        if values.shape != self._lowered.shape:  # the shape was a promise
+        outcome = None
+        if values.shape == self._lowered.shape and not self._gave_up:  # the shape was a promise
+            outcome = self._computed(values)
+        if outcome is None:
             for part, its in as_rows(values, meta):
                 self._rows(part, its)
-            return
-        with self._state:
-            outcome = self._kernel(values)
-            if self._verified:
-                verify(self._step_name, values, outcome, self._outputs)
-        if outcome.back is None:
+        elif outcome.back is None:
             self._hand_on(outcome.values, outcome.keep, meta)
         else:
             self._with_answers(values, outcome, outcome.back, meta)
+
+    def _computed(self, values: ColumnValues) -> Outcome | None:
+        """Run the kernel; None if it failed: from then on all rows go to the user's function."""
+        with self._state:
+            try:
+                outcome = self._kernel(values)
+            except Exception as error:
+                if self._verified:
+                    raise
+                self._gave_up = True
+                _LOG.warning(
+                    "step %s runs on objects from here on: computing it on columns failed, which "
+                    "is a fault of headrace's (--columns=off avoids it): %r",
+                    self._step_name, error,
+                )
+                return None
+            if self._verified:
+                verify(self._step_name, values, outcome, self._outputs)
+        return outcome
 
     def _hand_on(self, values: ColumnValues, keep: NDArray[np.bool_] | None, meta: Meta) -> None:
         if keep is not None and not keep.all():
