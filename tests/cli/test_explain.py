@@ -61,13 +61,50 @@ def test_the_auction_example_is_explained_as_recorded(capsys: pytest.CaptureFixt
     assert "RunningTotal" in operators
 
 
-def test_the_page_about_explain_shows_what_is_printed() -> None:
+def test_the_page_about_explain_shows_what_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = (ROOT / "docs" / "explain.md").read_text()
-    shown = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    before, _, columns = page.partition("\n## Columns\n")
     recorded = (HERE / "auction.txt").read_text()
+    shown = _blocks(before)
     assert len(shown) >= 2
     for block in shown:
         assert block in recorded
+    script = tmp_path / "bids.py"
+    script.write_text(BIDS)
+    printed = explained(capsys, script, "--columns")
+    shown = _blocks(columns)
+    assert shown
+    for block in shown:
+        assert block in printed
+
+
+def _blocks(text: str) -> list[str]:
+    return re.findall(r"```text\n(.*?)```", text, flags=re.DOTALL)
+
+
+#: The steps that the page shows under "Columns".
+BIDS = """
+from typing import NamedTuple
+
+import apache_beam as beam
+
+
+class Bid(NamedTuple):
+    auction: int
+    price: int
+
+
+def dear(x: Bid) -> bool:
+    return x.price > 25
+
+
+with beam.Pipeline() as p:
+    bids = p | beam.Create([Bid(1, 30), Bid(2, 20)]) | "Dear" >> beam.Filter(dear)
+    pairs = bids | "Pairs" >> beam.Map(lambda x: (x.auction, x.price * 89 // 100))
+    pairs | "Shown" >> beam.Map(print)
+"""
 
 
 def test_processes_with_other_hash_seeds_print_the_same() -> None:

@@ -18,6 +18,7 @@ from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.latency import summed_up
 from headrace.lab.experiments.trial import Fault, Load, Patience
 from headrace.lab.experiments.waterfall import waterfall
+from headrace.lab.systems import harm
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.harm import python_workers
 from headrace.lab.systems.live import LiveBench, LiveSettings
@@ -140,8 +141,9 @@ def test_what_cannot_be_done_to_a_live_system_is_refused() -> None:
         bench().trial(Load(schedule=Schedule.steady(10, 1), slowed={"x": 2.0}))
 
 
-def test_a_fault_that_could_not_be_made_voids_the_trial() -> None:
-    """The counter has no JVM below it, and so no worker that could be killed."""
+def test_a_fault_that_could_not_be_made_voids_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counter has no worker that could be killed; a Spark of other tests may have some."""
+    monkeypatch.setattr(harm, "python_workers", lambda _root: [])
     fault = Fault(kind="kill-worker", at_seconds=0.2)
     trial = bench().trial(Load(schedule=Schedule.steady(4_000, 1), fault=fault))
     assert trial.trouble == "the fault kill-worker was not made: no worker was found at its time"
