@@ -89,7 +89,7 @@ bench-streaming: setup ## measure streaming; see docs/benchmarks-streaming.md
 bench-workloads: setup ## run every workload on three systems and lay the rates out
 	$(BIN)/python -m benchmarks.workloads
 
-lab: setup ## measure headrace and its peers from outside, about ten minutes; see docs/guide/lab.md
+lab: setup ## measure headrace and its peers from outside, about 20 minutes; see docs/guide/lab.md
 	$(BIN)/headrace lab run examples/lab.toml --results build/lab || test $$? -eq 2
 	$(BIN)/headrace lab report $$(ls -d build/lab/*/ | tail -1)
 
