@@ -6,7 +6,7 @@ that nothing but the pipeline takes time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ import pyarrow as pa
 from apache_beam.transforms.combiners import CountCombineFn
 from apache_beam.transforms.window import FixedWindows, SlidingWindows
 
+from headrace.lab.workloads.hibench.fixwindow import FirstAndCount
+
 AUCTIONS = 1_000
 CAMPAIGNS = 100
 ADS = 1_000
@@ -23,38 +25,12 @@ ADS = 1_000
 MICROS_APART = 100
 _LOOK_UP = {f"ad-{i}": f"campaign-{i % CAMPAIGNS}" for i in range(ADS)}
 _TYPES = ("view", "click", "purchase")
-_NEVER = 2**62
 
 BIDS = "auction long not null, bidder long not null, price long not null, at double not null, " \
     "extra string not null"
 VIEWS = "ad_id string not null, event_type string not null, user_id string not null, " \
     "at double not null"
 VISITS = "ip string not null, time long not null, at double not null"
-
-
-class FirstAndCount(beam.CombineFn):  # type: ignore[misc]
-    """The smallest of some times, and how many there are: a combine of the user's own."""
-
-    def create_accumulator(self) -> tuple[int, int]:
-        """Nothing yet."""
-        return _NEVER, 0
-
-    def add_input(self, accumulator: tuple[int, int], time: int) -> tuple[int, int]:
-        """Take one time."""
-        first, count = accumulator
-        return (time if time < first else first), count + 1
-
-    def merge_accumulators(self, accumulators: Iterable[tuple[int, int]]) -> tuple[int, int]:
-        """Take several at once."""
-        first, count = _NEVER, 0
-        for other, more in accumulators:
-            first = min(first, other)
-            count += more
-        return first, count
-
-    def extract_output(self, accumulator: tuple[int, int]) -> tuple[int, int]:
-        """Give (smallest, how many)."""
-        return accumulator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
