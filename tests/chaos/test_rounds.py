@@ -170,8 +170,13 @@ def test_a_driver_that_ends_with_an_error_that_nobody_caused_fails_the_round(
         carried_out(tmp_path, Life(shards=2, faults=(fault(Kind.WORKER),)))
 
 
+@pytest.mark.parametrize(
+    "words",
+    ["OSError: [Errno 28] No space left on device",
+     "sqlite3.OperationalError: database or disk is full"],
+)
 def test_a_full_disk_explains_only_the_end_of_a_driver_that_speaks_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     class FakeDisks:
         def fill(self, folder: Path, left_bytes: int) -> bool:
@@ -188,7 +193,7 @@ def test_a_full_disk_explains_only_the_end_of_a_driver_that_speaks_of_it(
     monkeypatch.setattr(Disks, "make", lambda *_: FakeDisks())
     life = Life(shards=2, faults=(fault(Kind.FULL_SINK), fault(Kind.MACHINE)))
     FakeDriver.broken.clear()
-    FakeDriver.ends = {1: (1, "OSError: [Errno 28] No space left on device")}
+    FakeDriver.ends = {1: (1, words)}
     outcome = carried_out(tmp_path / "a", life)
     assert outcome.starts == 2 and outcome.hits.total() == 1
     FakeDriver.broken.clear()
