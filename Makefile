@@ -80,39 +80,39 @@ docs: $(STAMP) ## build the site of the docs in build/docs; needs no network
 	--doctree-dir build/docs-cache docs build/docs
 	@echo "The site is in build/docs; open build/docs/index.html"
 
-bench: setup ## measure; see benchmarks/
-	$(BIN)/python -m benchmarks
+bench: setup ## batch pipelines beside Beam's own runner; see docs/benchmarks.md
+	$(BIN)/headrace lab run micro
 
 bench-streaming: setup ## measure streaming; see docs/benchmarks-streaming.md
-	$(BIN)/python -m benchmarks.streaming
+	$(BIN)/headrace lab run streaming
 
-bench-workloads: setup ## run every workload on three systems and lay the rates out
-	$(BIN)/python -m benchmarks.workloads
+bench-workloads: setup ## every workload on three systems, their rates side by side
+	$(BIN)/headrace lab run table
 
 lab: setup ## measure headrace and its peers from outside, about 20 minutes; see docs/guide/lab.md
 	$(BIN)/headrace lab run examples/lab.toml --results build/lab || test $$? -eq 2
 	$(BIN)/headrace lab report $$(ls -d build/lab/*/ | tail -1)
 
 soak: setup ## run a streaming pipeline for 20 minutes and see what grows
-	$(BIN)/python -m soak
+	$(BIN)/headrace lab run soak
 
 chaos: setup ## 150 faults at streaming runs, about 20 minutes; see docs/chaos.md
-	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/chaos
-	$(BIN)/python -m chaos.copies
-	$(BIN)/python -m chaos campaign --faults 150
+	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/lab/experiments/faults
+	$(BIN)/headrace lab run copies
+	$(BIN)/headrace lab run faults campaign --faults 150
 
 simulate: $(STAMP) ## 100,000 faults by schedule, without Spark; a failure is shrunk and shown
-	$(BIN)/python -m chaos.simulation --faults 100000 --processes 2 --save results/simulation.json
+	$(BIN)/headrace lab run simulation --faults 100000 --processes 2 --save results/simulation.json
 
 chaos-night: setup ## 1,000 faults; goes on where it was cut off; see docs/chaos.md
-	$(BIN)/python -m chaos campaign --faults 1000 --keep-going results/chaos-campaign.jsonl \
+	$(BIN)/headrace lab run faults campaign --faults 1000 --keep-going results/chaos-campaign.jsonl \
 	--save results/chaos-campaign.json --page docs/chaos.md
 
 verify: setup ## every workload in every condition against its oracle; see docs/verification.md
-	$(BIN)/python -m benchmarks.verify
+	$(BIN)/headrace lab run verify
 
 beam-suites: setup ## run Beam's own pipeline tests on headrace; see docs/beam-suites.md
-	$(BIN)/python -m suites
+	$(BIN)/headrace lab run beam-suites
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \

@@ -1,4 +1,4 @@
-"""`headrace lab`: measures systems by a spec, compares runs, writes a report.
+"""`headrace lab`: makes experiments by name or by a spec, compares runs, writes a report.
 
 Arguments and printing only; what is measured, and how, the lab knows.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError
+from headrace.lab.doors import door_of, listing
 from headrace.lab.environments import PACKAGES, install
 from headrace.lab.laboratory import run_spec
 from headrace.lab.report.page import write_page
@@ -26,7 +27,14 @@ from headrace.terminal.view import View, duration
 VOID = 2
 
 _EXAMPLES = """\
-A run is described by a spec and leaves a folder of its own, which nothing overwrites:
+Experiments have names and options of their own:
+
+  headrace lab list                            name them, a line each
+  headrace lab run table nexmark:q5            one workload on three systems, side by side
+  headrace lab run faults campaign --help      what this one can be told
+
+Those that measure any system from outside are described by a spec. A run of a spec leaves a folder
+of its own, which nothing overwrites:
 
   headrace lab run my.toml                     measure; prints figures and the folder
   headrace lab report results/lab/*-my         one page of HTML that opens without a network
@@ -83,20 +91,20 @@ def add_to(commands: Any) -> None:
     )
     verbs = sub.add_subparsers(dest="verb", metavar="VERB", required=True)
     run_it = verbs.add_parser(
-        "run", help="measure what a spec says", epilog=_SPEC,
-        description="Measure what a spec says, and keep everything in a folder.",
+        "run", help="make an experiment by its name, or what a spec says", parents=[_of_spec()],
+        epilog="\n".join(["experiments " + listing()[0], *listing()[1:], "", _SPEC]),
+        description="Make an experiment, or what a spec says.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    run_it.add_argument("spec", metavar="SPEC.toml", type=Path, help="what to measure")
+    run_it.add_argument("what", metavar="NAME|SPEC.toml", help="an experiment, or a file")
     run_it.add_argument(
-        "--results", metavar="DIR", type=Path, default=Path("results/lab"),
-        help="where the run's folder is made; default: results/lab",
-    )
-    run_it.add_argument(
-        "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
-        help="how progress is shown; default: rich in a terminal, plain lines elsewhere",
+        "told", metavar="...", nargs=argparse.REMAINDER, help="the experiment's own options"
     )
     run_it.set_defaults(run=run)
+    names = verbs.add_parser(
+        "list", help="name the experiments", description="Name the experiments, a line each."
+    )
+    names.set_defaults(run=show_names)
     new = verbs.add_parser(
         "install", help="make the environment of a system that cannot share this one",
         description="Make the environment of a system that cannot share this one, in the user's "
@@ -124,12 +132,46 @@ def add_to(commands: Any) -> None:
     page.set_defaults(run=report)
 
 
+def _of_spec() -> argparse.ArgumentParser:
+    """The options of a run by a spec, which may stand before the file and after it."""
+    made = argparse.ArgumentParser(add_help=False)
+    made.add_argument(
+        "--results", metavar="DIR", type=Path, default=Path("results/lab"),
+        help="of a spec: where the run's folder is made; default: results/lab",
+    )
+    made.add_argument(
+        "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
+        help="of a spec: how progress is shown; default: rich in a terminal, plain lines elsewhere",
+    )
+    return made
+
+
+def show_names(arguments: argparse.Namespace) -> int:
+    """Name the experiments."""
+    del arguments
+    print("\n".join(listing()))
+    return 0
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """Measure."""
+    """Make an experiment."""
+    door = door_of(arguments.what)
+    if door is not None:
+        return door.open()(arguments.told)
+    after = argparse.ArgumentParser(
+        prog=f"headrace lab run {arguments.what}", parents=[_of_spec()]
+    )
+    return run_file(Path(arguments.what), after.parse_args(arguments.told, arguments))
+
+
+def run_file(path: Path, arguments: argparse.Namespace) -> int:
+    """Measure what a spec says."""
     try:
-        text = arguments.spec.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
-        msg = f"{arguments.spec} cannot be read: {error.strerror or error}"
+        msg = f"{path} cannot be read: {error.strerror or error}"
+        if path.suffix != ".toml":
+            msg = f"there is no experiment {path} and no such file; `headrace lab list` names them"
         raise OptionError(msg) from error
     spec = read_spec(text)
     said = Said(f"headrace: lab {spec.name}")

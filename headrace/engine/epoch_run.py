@@ -7,7 +7,8 @@ The commit of an epoch, with a crash test for each gap:
 4. The manifest is created. This is the commit.
 5. `foreachBatch` returns and Spark logs its own commit.
 The gaps are the points of `headrace.state.crash_points`: `HEADRACE_CRASH=after_manifest:7` ends the
-driver between steps 4 and 5 of epoch 7, `tests/chaos/test_crash_points.py` does so for each.
+driver between steps 4 and 5 of epoch 7, `tests/lab/experiments/faults/test_crash_points.py` does so
+for each.
 
 What it decides is pure and elsewhere: `positions`, `reports`, `retries`, `status`.
 """

@@ -14,8 +14,8 @@ from headrace.errors import OptionError
 from headrace.lab.benches import AbsentError, bench_of
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.costs import costs_of, measure_growth
-from headrace.lab.experiments.faults import measure_fault
 from headrace.lab.experiments.latency import summed_up
+from headrace.lab.experiments.recovery import measure_fault
 from headrace.lab.experiments.scaling import measure_scaling
 from headrace.lab.experiments.spike import SpikeLoad, measure_spike
 from headrace.lab.experiments.sustainable import Search, find_rate

@@ -2,7 +2,7 @@
 
 A reference is the oracle's answer at the default settings, to which at least two systems have
 agreed. It judges by a digest, so it needs neither the log nor the packages of the oracle. Runs
-nothing: `python -m benchmarks.reference` makes the files.
+nothing: `headrace lab run reference` makes the files.
 """
 
 from __future__ import annotations

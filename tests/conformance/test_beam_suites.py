@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from suites.carry import carried_records
-from suites.exceptions import Kind, read_table, row_for, shards_for
-from suites.swap import runs_on
+from headrace.lab.experiments.beam_suites.carry import carried_records
+from headrace.lab.experiments.beam_suites.exceptions import Kind, read_table, row_for, shards_for
+from headrace.lab.experiments.beam_suites.swap import runs_on
 from tests.places import SLOW
 
 pytestmark = [pytest.mark.timeout(120, func_only=True)]

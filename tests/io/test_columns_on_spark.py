@@ -11,8 +11,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import headrace
-from benchmarks.columns.cases import CASES
 from headrace.io import ReadFromSpark, WriteToSpark
+from headrace.lab.experiments.columns.cases import CASES
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

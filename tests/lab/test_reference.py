@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.reference import agree
-from benchmarks.reference.__main__ import HOME, modes_of, path_of
-from benchmarks.reference.asked import Answer, Asked, Ending, answer
 from headrace.cli import run as run_command
 from headrace.cli.main import main
 from headrace.lab import reference as shipped
 from headrace.lab.catalog import CATALOG
+from headrace.lab.experiments.reference import agree
+from headrace.lab.experiments.reference.asked import Answer, Asked, Ending, answer
+from headrace.lab.experiments.reference.command import HOME, modes_of, path_of
 from headrace.lab.parameters import read_settings
 from headrace.lab.reference import (
     SOME,
@@ -53,7 +53,7 @@ def names(workloads: list[Workload]) -> list[str]:
 
 def reference_that_is_there(workload: Workload) -> Reference:
     found = reference_of(workload)
-    assert found is not None, f"python -m benchmarks.reference {workload.suite}:{workload.name}"
+    assert found is not None, f"headrace lab run reference {workload.suite}:{workload.name}"
     return found
 
 

@@ -63,9 +63,10 @@ def copies(root: Path) -> list[str]:
 
 
 def test_no_damage_between_two_runs_reaches_the_second_one() -> None:
-    """The whole campaign is `python -m chaos.copies`."""
+    """The whole campaign is `headrace lab run copies`."""
     done = subprocess.run(
-        [sys.executable, "-m", "chaos.copies", "--cases", "46", "--seed", "7"],
+        [sys.executable, "-m", "headrace.cli.main", "lab", "run", "copies", "--cases", "46",
+         "--seed", "7"],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip

@@ -1,7 +1,8 @@
 """A driver that ends in any gap of the commit; the next one gives the answer of an unbroken run.
 
-The short form of tests/chaos/test_crash_points.py: the driver ends by an exception, not by a kill,
-and so the session need not start anew. What lies on disk is the same, as every file appears whole.
+The short form of tests/lab/experiments/faults/test_crash_points.py: the driver ends by an
+exception, not by a kill, and so the session need not start anew. What lies on disk is
+the same, as every file appears whole.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One key with most elements, and many windows that wait at once: work grows with their number.
 
-Operations on the store are counted, not seconds; `python -m benchmarks.streaming hotkey windows`
+Operations on the store are counted, not seconds; `headrace lab run streaming hotkey windows`
 measures the same at five million elements and a million windows.
 """
 

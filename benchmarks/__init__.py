@@ -1,1 +1,0 @@
-"""Measures headrace beside Beam's in-process runner; `python -m benchmarks` is the way in."""

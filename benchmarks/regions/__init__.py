@@ -1,1 +1,0 @@
-"""Predicts how ordered parallel regions scale: `python -m benchmarks.regions` is the way in."""

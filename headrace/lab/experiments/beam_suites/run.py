@@ -1,0 +1,112 @@
+"""Runs modules in a few processes, each with a session of its own, whatever the tests do to them.
+
+A process that says nothing for too long is killed; one that ended is replaced, and the next goes on
+behind the test that was its end. Everything is in files of lines, so a run can be taken up again.
+Which results are good is judged elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.lab.commands import PACKAGES, python_path
+from headrace.lab.experiments.beam_suites.results import (
+    Result,
+    forget_begun,
+    read_folder,
+    read_lines,
+)
+
+WORKER = "headrace.lab.experiments.beam_suites.worker"
+#: A test has this long before pytest interrupts it, and its process before it is killed.
+TEST_SECONDS = 600
+SILENCE_SECONDS = 720
+#: A module whose tests end the process is given up after this many starts.
+STARTS = 6
+
+
+@dataclass
+class Lane:
+    """One process and what is left for it."""
+
+    results: Path
+    modules: list[str]
+    process: subprocess.Popen[bytes] | None = None
+    starts: dict[str, int] = field(default_factory=dict)
+
+    def left(self) -> list[str]:
+        """Modules that are not gone through."""
+        done = {result.module for result in read_lines(self.results) if not result.test}
+        return [m for m in self.modules if m not in done and self.starts.get(m, 0) < STARTS]
+
+    def is_silent(self, now: float) -> bool:
+        """Whether the process has said nothing for too long."""
+        return now - self.results.stat().st_mtime > SILENCE_SECONDS
+
+
+def run(
+    modules: Sequence[str], runner: str, folder: Path, jobs: int, say: Callable[[str], None]
+) -> list[Result]:
+    """Run what the folder has no results of yet; give all results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    forget_begun(folder)
+    known = {result.module for result in read_folder(folder) if not result.test}
+    open_ones = [module for module in modules if module not in known]
+    lanes = [
+        Lane(folder / f"{os.getpid()}-{index}.jsonl", open_ones[index::jobs])
+        for index in range(jobs)
+    ]
+    try:
+        while any([_keep_going(lane, runner, folder, say) for lane in lanes]):
+            time.sleep(0.5)
+    finally:
+        for lane in lanes:
+            _end(lane)
+    return read_folder(folder)
+
+
+def _keep_going(lane: Lane, runner: str, folder: Path, say: Callable[[str], None]) -> bool:
+    process = lane.process
+    if process is not None and process.poll() is None:
+        if lane.is_silent(time.time()):
+            say(f"{lane.results.name}: silent for {SILENCE_SECONDS} s, killed")
+            _end(lane)
+        return True
+    left = lane.left()
+    if not left:
+        return False
+    lane.starts[left[0]] = lane.starts.get(left[0], 0) + 1
+    say(f"{lane.results.name}: {len(left)} modules left, from {left[0]}")
+    lane.results.touch()
+    with (folder / f"{lane.results.stem}.log").open("ab") as log:
+        lane.process = subprocess.Popen(
+            [sys.executable, "-m", WORKER, runner, str(lane.results), str(TEST_SECONDS), *left],
+            cwd=PACKAGES, env=_environment(), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+    return True
+
+
+def _end(lane: Lane) -> None:
+    if lane.process is not None:
+        try:
+            os.killpg(lane.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        lane.process.wait()
+
+
+def _environment() -> dict[str, Any]:
+    return {
+        **os.environ,
+        "PYTHONPATH": python_path(),
+        "PYSPARK_PYTHON": sys.executable,
+    }

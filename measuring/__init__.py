@@ -1,1 +1,0 @@
-"""What all measuring folders share: the forms of their commands, and a meter of processes."""

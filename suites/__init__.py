@@ -1,4 +1,0 @@
-"""Beam's own pipeline tests, as the wheel ships them, with headrace as their runner.
-
-`python -m suites` runs them all; docs/beam-suites.md is made from what it saves.
-"""
