@@ -69,6 +69,7 @@ class Summary:
     calibration: Mapping[str, float]
     systems: tuple[SystemRecord, ...]
     figures: tuple[Figure, ...]
+    interrupted: str = ""  # why it ended before all was measured; empty if all was
 
     @property
     def voids(self) -> tuple[Figure, ...]:
@@ -114,6 +115,7 @@ def read_summary(text: str, where: str) -> Summary:
             })
             for figure in told["figures"]
         ),
+        interrupted=told.get("interrupted", ""),
     )
 
 
