@@ -10,6 +10,7 @@ import pytest
 from headrace.cli.main import main
 from headrace.lab import measure
 from headrace.lab.experiments.fake import FakeBench
+from headrace.lab.experiments.sustainable import find_rate
 from headrace.lab.experiments.trial import Load, Trial
 from headrace.lab.laboratory import run_spec
 from headrace.lab.report.page import page
@@ -33,14 +34,13 @@ repeats = 3
 """
 
 
-def ends(monkeypatch: pytest.MonkeyPatch, failure: BaseException, when: str, after: int) -> None:
-    """Let the trials of a system fail after so many that were no probes of the search."""
+def ends(monkeypatch: pytest.MonkeyPatch, failure: BaseException, after: int) -> None:
+    """Let the trials of latency fail after so many."""
     whole, count = FakeBench.trial, 0
 
     def trial(bench: FakeBench, load: Load) -> Trial:
         nonlocal count
-        is_latency = load.patience is None
-        if (when == "latency") == is_latency:
+        if load.patience is None:  # no probe of the search
             count += 1
             if count > after:
                 raise failure
@@ -57,7 +57,7 @@ def figures_of(root: Path) -> dict[tuple[str, str, str], float | None]:
 def test_an_interrupted_run_keeps_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ends(monkeypatch, KeyboardInterrupt(), "latency", after=3)
+    ends(monkeypatch, KeyboardInterrupt(), after=3)
     with pytest.raises(KeyboardInterrupt):
         run_spec(read_spec(SPEC), tmp_path)
     found = figures_of(tmp_path)
@@ -74,7 +74,7 @@ def test_an_interrupted_run_keeps_what_was_measured(
 def test_a_search_that_is_cut_off_keeps_the_systems_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, count = measure.find_rate, 0
+    whole, count = find_rate, 0
 
     def find(*arguments: Any, **more: Any) -> Any:
         nonlocal count
@@ -94,7 +94,7 @@ def test_a_search_that_is_cut_off_keeps_the_systems_before(
 def test_the_command_line_says_where_it_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ends(monkeypatch, KeyboardInterrupt(), "latency", after=1)
+    ends(monkeypatch, KeyboardInterrupt(), after=1)
     (tmp_path / "cut.toml").write_text(SPEC)
     status = main(["lab", "run", str(tmp_path / "cut.toml"), "--results", str(tmp_path / "r")])
     (folder,) = (tmp_path / "r").iterdir()
