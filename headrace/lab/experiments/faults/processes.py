@@ -157,10 +157,18 @@ class Driver:
         end(children)
 
     def kill_jvm(self, seconds: float) -> int | None:
-        """Kill the JVM; give how the driver's Python ended, or None if it did not in time."""
-        children = descendants(self._process.pid)
-        if not self._signal(Part.JVM, signal.SIGKILL, random.Random(0)):
-            return self._process.poll()
+        """Kill the JVM; give how the driver's Python ended, or None if it did not in time.
+
+        A driver that has just been started has none yet: then it is waited for.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            children = descendants(self._process.pid)
+            if self._signal(Part.JVM, signal.SIGKILL, random.Random(0)):
+                break
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                return self._process.poll()
+            time.sleep(POLL_SECONDS)
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:

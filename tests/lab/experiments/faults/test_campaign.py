@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,6 +43,7 @@ from headrace.lab.experiments.faults.faults import (
 )
 from headrace.lab.experiments.faults.inside import Inside, JumpingTime, noted, slow_files
 from headrace.lab.experiments.faults.page import GAPS, page, summary
+from headrace.lab.experiments.faults.processes import Driver
 from headrace.lab.experiments.faults.reading import written
 from headrace.lab.experiments.faults.sinks import LEDGER, Ledger
 from headrace.lab.experiments.faults.variants import PLAIN, VARIANTS, SinkKind, Source
@@ -289,6 +291,19 @@ def test_a_remark_stands_on_the_page_and_stays_with_the_totals(tmp_path: Path) -
 
 
 # -- processes
+
+
+def test_a_jvm_that_is_not_there_yet_is_waited_for_and_killed(tmp_path: Path) -> None:
+    """A driver that has just been started has none; that it runs on does not mean that it hangs."""
+    java = tmp_path / "java"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", java)
+    code = (
+        "import subprocess, sys, time; time.sleep(0.5); "
+        f"sys.exit(subprocess.run([{str(java)!r}, '60']).returncode == -9 and 7)"
+    )
+    driver = object.__new__(Driver)
+    driver._process = subprocess.Popen([sys.executable, "-c", code])
+    assert driver.kill_jvm(20.0) == 7
 
 
 def test_a_crash_says_where_it_is_before_the_process_ends(tmp_path: Path) -> None:
