@@ -48,8 +48,8 @@ _PARTS = {
 CRASHED = re.compile(r"HEADRACE_CRASH: (\w+) (\d+) (\S+) (\S+)")
 #: How a driver says that there is another one; the second is Spark's way.
 _OVERTAKEN = re.compile(r"CheckpointError|CONCURRENT_STREAM_LOG_UPDATE")
-#: How a driver may end whose disk is full, besides saying so itself; the last is SQLite's way, which
-#: a sink's function writes to.
+#: How a driver may end whose disk is full, besides saying so itself; the last is SQLite's way,
+#: which a sink's function writes to.
 _NO_ROOM = re.compile(
     r"No space left on device|Errno 28|make room on its disk|database or disk is full"
 )
@@ -68,7 +68,7 @@ class StoppedError(Exception):
 
 
 @dataclass(slots=True)
-class Outcome:
+class Suffered:
     """What became of a round."""
 
     seconds: float = 0.0
@@ -85,7 +85,7 @@ class Round:
     def __init__(self, home: Home, variant: Variant, lives: Sequence[Life], seed: int) -> None:
         self._home, self._variant, self._lives = home, variant, tuple(lives)
         self._drawn = random.Random(seed)
-        self.outcome = Outcome()
+        self.outcome = Suffered()
         self._epoch_seconds = 1.0
         self._before = Progress(-1, 0, ())  # when the driver that runs was started
         self._driver: Driver | None = None
@@ -97,7 +97,7 @@ class Round:
         self._no_locks = Kind.TWO_DRIVERS in planned
         self._machine = 0  # each of the two has stores of its own
 
-    def run(self) -> Outcome:
+    def run(self) -> Suffered:
         """Go through all lives, and then to the end in peace."""
         begun = time.monotonic()
         home = self._home

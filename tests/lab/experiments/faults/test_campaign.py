@@ -18,10 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.errors import CheckpointError
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.faults import campaign, command, inside, rounds
 from headrace.lab.experiments.faults.campaign import (
-    FAILED,
-    RIGHT,
     Asked,
     Campaign,
     Result,
@@ -222,7 +221,7 @@ def test_a_disk_without_room_refuses_a_file_until_it_has_room_again(tmp_path: Pa
 # -- the campaign
 
 
-def result(seed: int, verdict: str = RIGHT, **more: Any) -> Result:
+def result(seed: int, verdict: Ending = Ending.RIGHT, **more: Any) -> Result:
     return Result(
         seed=seed, variant="plain", asked=Asked(), verdict=verdict,
         hits=(("machine killed", "between two epochs", 7), ("ended in a gap", "after_sinks", 3)),
@@ -260,7 +259,7 @@ def test_a_line_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
 
 
 def test_a_wrong_round_is_told_with_the_command_that_runs_it_again() -> None:
-    wrong = replace(result(9, FAILED, told=("it broke",)), asked=Asked(faults=30))
+    wrong = replace(result(9, Ending.FAILED, told=("it broke",)), asked=Asked(faults=30))
     assert wrong.command == "headrace lab run faults round --seed 9 --variant plain --faults 30"
     told = summary([result(1), result(2), wrong], "2026-01-01", "a machine")
     assert told["verdicts"] == {"right": 2, "DIFFERENT": 0, "FAILED": 1}
@@ -320,7 +319,7 @@ def test_a_short_round_of_cheap_faults_loses_and_doubles_nothing(
 ) -> None:
     monkeypatch.setattr(campaign, "plan_round", lambda *_: LIVES)
     found = run_round(5, VARIANTS[name], SHORT, tmp_path)
-    assert (found.verdict, found.told) == (RIGHT, ())
+    assert (found.verdict, found.told) == (Ending.RIGHT, ())
     assert found.starts == 3
     kinds = {kind: count for kind, _, count in found.hits}
     assert kinds["machine killed"] == kinds["clock jump"] == kinds["worker stopped"] == 1
