@@ -13,6 +13,7 @@ from typing import Any
 from headrace.errors import OptionError
 from headrace.lab.by_name import spec_text
 from headrace.lab.doors import BY_SPEC, door_of, listing
+from headrace.lab.environments import PACKAGES, install
 from headrace.lab.laboratory import run_spec
 from headrace.lab.report.page import write_page
 from headrace.lab.results.compare import compare
@@ -40,6 +41,7 @@ of its own, which nothing overwrites:
   headrace lab run my.toml                     measure; prints figures and the folder
   headrace lab report results/lab/*-my         one page of HTML that opens without a network
   headrace lab compare OLD_RUN NEW_RUN         what changed, and whether chance could do it
+  headrace lab install pyflink                 a peer that needs an environment of its own
 
 A spec of two systems, their highest sustainable rate and their latency at 80 % of it:
 
@@ -61,7 +63,8 @@ count, 2 when one is void. `headrace lab run --help` lists all that a spec can s
 _SPEC = """\
 tables of a spec, with their defaults:
 
-  [systems.NAME]   kind = headrace, spark, direct, pyflink or fake; NAME if it is not said.
+  [systems.NAME]   kind = headrace, spark, direct, pyflink, pyflink-thread or fake; NAME if it
+                   is not said. `headrace lab install pyflink` makes PyFlink's environment.
                    fake: capacity, delay_seconds, epoch_seconds, drop_every and more
                    others: cores = 2, partitions = 1, keys = 100, window_ms = 1000,
                    warm_seconds = 10 at a tenth of the rate, before the load
@@ -104,6 +107,13 @@ def add_to(commands: Any) -> None:
         "list", help="name the experiments", description="Name the experiments, a line each."
     )
     names.set_defaults(run=show_names)
+    new = verbs.add_parser(
+        "install", help="make the environment of a system that cannot share this one",
+        description="Make the environment of a system that cannot share this one, in the user's "
+        "cache folder, by pip. What is there already stays.",
+    )
+    new.add_argument("system", metavar="SYSTEM", choices=sorted(PACKAGES), help="pyflink")
+    new.set_defaults(run=install_system)
     both = verbs.add_parser(
         "compare", help="say how two runs differ",
         description="Say how the figures of two runs differ, and whether chance could do it.",
@@ -190,6 +200,15 @@ def run_text(text: str, arguments: argparse.Namespace) -> int:
     print("\n".join(told(summary)))
     print(f"kept in {folder.path}; headrace lab report {folder.path} makes a page of it")
     return VOID if summary.voids else 0
+
+
+def install_system(arguments: argparse.Namespace) -> int:
+    """Make an environment."""
+    said = Said(f"headrace: lab install {arguments.system}")
+    with showing(said.look):
+        folder = install(arguments.system, said.say)
+    print(f"{arguments.system} is in {folder}")
+    return 0
 
 
 class Said:

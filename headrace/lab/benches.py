@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from headrace.errors import OptionError
+from headrace.lab.environments import NotInstalledError, python_of
 from headrace.lab.experiments.fake import FakeBench, FakeSettings
 from headrace.lab.experiments.trial import Bench
 from headrace.lab.spec import SystemSpec, made
@@ -20,13 +21,11 @@ NEEDS = {
     "headrace": ("pyspark", "pip install headrace"),
     "spark": ("pyspark", "pip install headrace"),
     "direct": ("apache_beam", "pip install headrace"),
-    "pyflink": (
-        "pyflink",
-        "python -m venv flink && flink/bin/pip install apache-flink, then run the lab there",
-    ),
 }
+#: Kind -> the environment of its own that it needs.
+ENVIRONMENTS = {"pyflink": "pyflink", "pyflink-thread": "pyflink"}
 #: All kinds, the one that needs nothing last.
-KINDS = (*NEEDS, "fake")
+KINDS = (*NEEDS, *ENVIRONMENTS, "fake")
 
 
 class AbsentError(Exception):
@@ -42,19 +41,25 @@ def bench_of(system: SystemSpec) -> Bench:
     """
     if system.kind == "fake":
         return FakeBench(made(FakeSettings, dict(system.settings), f"systems.{system.name}"))
-    need = NEEDS.get(system.kind)
-    if need is None:
+    if system.kind not in KINDS:
         msg = f"there is no kind of system {system.kind!r}; there are {', '.join(KINDS)}"
         raise OptionError(msg)
-    package, command = need
-    if find_spec(package) is None:
-        msg = f"{package} is not installed: {command}"
-        raise AbsentError(msg)
-    if system.kind == "pyflink":
-        msg = "PyFlink is installed, but the lab has no bench for it yet"
-        raise AbsentError(msg)
+    _see_that_it_is_there(system.kind)
     live: Any = import_module(f"{_HOME}.live")
     bench: Bench = live.LiveBench(
         system.kind, made(live.LiveSettings, dict(system.settings), f"systems.{system.name}")
     )
     return bench
+
+
+def _see_that_it_is_there(kind: str) -> None:
+    if kind in ENVIRONMENTS:
+        try:
+            python_of(ENVIRONMENTS[kind])
+        except NotInstalledError as absent:
+            raise AbsentError(str(absent)) from absent
+        return
+    package, command = NEEDS[kind]
+    if find_spec(package) is None:
+        msg = f"{package} is not installed: {command}"
+        raise AbsentError(msg)

@@ -1,4 +1,8 @@
-"""A whole run: claim a folder, calibrate, measure, write everything down."""
+"""A whole run: claim a folder, calibrate, measure, write everything down.
+
+What was measured before a run was interrupted is written down too: an hour of measuring is not lost
+to one key.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +36,20 @@ def run_spec(
     told("calibrating")
     calibration = calibrate(str(folder.path))
     measuring = Measuring(spec, told)
-    measuring.run()
-    folder.write_samples(measuring.kept)
-    folder.write_summary(Summary(
-        name=spec.name, started=f"{started:%Y-%m-%dT%H:%M:%SZ}",
-        seconds=time.monotonic() - start, calibration=asdict(calibration),
-        systems=measuring.systems(), figures=tuple(measuring.figures),
-    ))
+    interrupted = ""
+    try:
+        measuring.run()
+    except BaseException as ended:
+        interrupted = f"{type(ended).__name__}: {ended}".removesuffix(": ")
+        # What the command line says of the end; see `engine.signals`.
+        ended.headrace_said = f"what was measured is in {folder.path}"  # type: ignore[attr-defined]
+        raise
+    finally:
+        folder.write_samples(measuring.kept)
+        folder.write_summary(Summary(
+            name=spec.name, started=f"{started:%Y-%m-%dT%H:%M:%SZ}",
+            seconds=time.monotonic() - start, calibration=asdict(calibration),
+            systems=measuring.systems(), figures=tuple(measuring.figures),
+            interrupted=interrupted,
+        ))
     return folder

@@ -79,61 +79,80 @@ class Measuring:
     def _sustainable(self, settings: SustainableSpec) -> None:
         search = search_of(settings)
         rates: dict[str, list[float]] = {name: [] for name in self._benches}
-        for repeat in range(settings.repeats):
-            for name, bench in self._benches.items():
-                self._told(f"{name}: searching the highest rate")
-                found = find_rate(
-                    bench, search,
-                    told=lambda probe, name=name: self._told(  # type: ignore[misc]
-                        f"{name}: {probe.rate:,.0f} events/s {probe.status.value} {probe.reason}"
-                    ),
-                )
-                rates[name].append(found.rate)
-                void = found.void or ("" if found.rate else "no rate was sustained")
-                self._voids[name] = self._voids.get(name) or void
-                if found.confirmation is not None:
-                    self._keep(name, "sustainable", repeat, found.confirmation)
-        for name, values in rates.items():
-            void = self._voids[name]
-            interval = None if void else of_repeats(values)
-            if interval is not None and len(values) == 1:
-                # The search itself leaves so much open.
-                high = interval.value * (1 + settings.precision)
-                interval = Interval(value=values[0], low=values[0], high=high, count=1)
-            self._add(name, "sustainable", "rate", "events/s", _HIGHER, interval, values, void)
-            self._rates[name] = 0.0 if void else sum(values) / len(values)
+        try:
+            for repeat in range(settings.repeats):
+                for name, bench in self._benches.items():
+                    self._search(name, bench, search, rates[name], repeat)
+        finally:  # of an interrupted run, what there is
+            for name, values in rates.items():
+                if values:
+                    self._add_rate(name, values, settings.precision)
+
+    def _search(
+        self, name: str, bench: Bench, search: Search, rates: list[float], repeat: int
+    ) -> None:
+        self._told(f"{name}: searching the highest rate")
+        found = find_rate(
+            bench, search,
+            told=lambda probe: self._told(
+                f"{name}: {probe.rate:,.0f} events/s {probe.status.value} {probe.reason}"
+            ),
+        )
+        rates.append(found.rate)
+        void = found.void or ("" if found.rate else "no rate was sustained")
+        self._voids[name] = self._voids.get(name) or void
+        if found.confirmation is not None:
+            self._keep(name, "sustainable", repeat, found.confirmation)
+
+    def _add_rate(self, name: str, values: list[float], precision: float) -> None:
+        void = self._voids[name]
+        interval = None if void else of_repeats(values)
+        if interval is not None and len(values) == 1:
+            # The search itself leaves so much open.
+            high = interval.value * (1 + precision)
+            interval = Interval(value=values[0], low=values[0], high=high, count=1)
+        self._add(name, "sustainable", "rate", "events/s", _HIGHER, interval, values, void)
+        self._rates[name] = 0.0 if void else sum(values) / len(values)
 
     def _latency(self, settings: Any) -> None:
         trials: dict[str, list[Trial]] = {name: [] for name in self._benches}
-        for repeat in range(settings.repeats):
-            for name, bench in self._benches.items():
-                rate = self._rate(name, settings)
-                if not rate:
-                    continue
-                self._told(f"{name}: measuring latency at {rate:,.0f} events/s")
-                trial = bench.trial(Load(schedule=Schedule.steady(rate, settings.seconds)))
-                self._told(f"{name}: latency at {rate:,.0f} events/s, {trial.trouble or 'right'}")
-                trials[name].append(trial)
-                self._keep(name, "latency", repeat, trial)
-        for name, made in trials.items():
-            if not made:
-                self._add(name, "latency", "p99", "s", _LOWER, None, (), self._without_rate(name))
-                continue
-            found = summed_up(self._rate(name, settings), made)
-            rested = [
-                trial.latency[trial.due >= cut]
-                for trial, cut in zip(made, found.cuts, strict=True)
-            ]
-            if found.void:
-                self._add(name, "latency", "p99", "s", _LOWER, None, (), found.void)
-            for share, interval in found.percentiles:
-                repeats = [percentile(samples, share) for samples in rested]
-                label = f"p{share * 100:g}"
-                self._add(name, "latency", label, "s", _LOWER, interval, repeats, "")
-            if not found.void:
-                for stage in waterfall(made[0], found.cuts[0]):
-                    self._plain(name, "waterfall", stage.name, "s", stage.seconds, "")
-            self._costs(name, made)
+        whole = False
+        try:
+            for repeat in range(settings.repeats):
+                for name, bench in self._benches.items():
+                    rate = self._rate(name, settings)
+                    if not rate:
+                        continue
+                    self._told(f"{name}: measuring latency at {rate:,.0f} events/s")
+                    trial = bench.trial(Load(schedule=Schedule.steady(rate, settings.seconds)))
+                    said = trial.trouble or "right"
+                    self._told(f"{name}: latency at {rate:,.0f} events/s, {said}")
+                    trials[name].append(trial)
+                    self._keep(name, "latency", repeat, trial)
+            whole = True
+        finally:  # of an interrupted run, what there is
+            for name, made in trials.items():
+                if made:
+                    self._add_latency(name, self._rate(name, settings), made)
+                elif whole:
+                    void = self._without_rate(name)
+                    self._add(name, "latency", "p99", "s", _LOWER, None, (), void)
+
+    def _add_latency(self, name: str, rate: float, made: list[Trial]) -> None:
+        found = summed_up(rate, made)
+        rested = [
+            trial.latency[trial.due >= cut] for trial, cut in zip(made, found.cuts, strict=True)
+        ]
+        if found.void:
+            self._add(name, "latency", "p99", "s", _LOWER, None, (), found.void)
+        for share, interval in found.percentiles:
+            repeats = [percentile(samples, share) for samples in rested]
+            label = f"p{share * 100:g}"
+            self._add(name, "latency", label, "s", _LOWER, interval, repeats, "")
+        if not found.void:
+            for stage in waterfall(made[0], found.cuts[0]):
+                self._plain(name, "waterfall", stage.name, "s", stage.seconds, "")
+        self._costs(name, made)
 
     def _costs(self, name: str, trials: list[Trial]) -> None:
         found = [costs_of(trial) for trial in trials]

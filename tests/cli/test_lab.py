@@ -39,6 +39,11 @@ steps = ["all"]
 HEALTHY = '[systems.fake]\ncapacity = %s\n[latency]\nrate = 1000\nseconds = 5\nrepeats = 4\n'
 
 
+@pytest.fixture(autouse=True)
+def no_pyflink(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_LAB_PYFLINK_PYTHON", "/no/such/python")
+
+
 def said(
     capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0
 ) -> str:

@@ -111,6 +111,11 @@ def _series(trials: Iterable[Series], prefix: str) -> list[dict[str, Any]]:
 def _verdict(summaries: Sequence[Summary], several: bool) -> str:
     lines = []
     for summary in summaries:
+        if summary.interrupted:
+            lines.append(
+                f'<p><span class="bad">{escape(summary.name)} was interrupted</span> '
+                f"({escape(summary.interrupted)}): it has the figures of what was measured.</p>"
+            )
         rates = {f.system: f for f in summary.figures if f.key[1:] == ("sustainable", "rate")}
         late = {f.system: f for f in summary.figures if f.key[1:] == ("latency", "p99")}
         best = max(

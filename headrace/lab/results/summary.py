@@ -83,6 +83,7 @@ class Summary:
     calibration: Mapping[str, float]
     systems: tuple[SystemRecord, ...]
     figures: tuple[Figure, ...]
+    interrupted: str = ""  # why it ended before all was measured; empty if all was
 
     @property
     def voids(self) -> tuple[Figure, ...]:
@@ -123,6 +124,7 @@ def read_summary(text: str, where: str) -> Summary:
         calibration=told["calibration"],
         systems=tuple(SystemRecord(**system) for system in told["systems"]),
         figures=tuple(figure_of(figure) for figure in told["figures"]),
+        interrupted=told.get("interrupted", ""),
     )
 
 

@@ -13,6 +13,8 @@ _SYSTEMS = {
     "headrace": ("headrace_system", "HeadraceSystem"),
     "spark": ("spark_system", "SparkSystem"),
     "direct": ("direct_system", "DirectSystem"),
+    "pyflink": ("pyflink_system", "PyFlinkSystem"),
+    "pyflink-thread": ("pyflink_system", "PyFlinkSystem"),
 }
 #: The names, the project's own first.
 SYSTEMS = tuple(_SYSTEMS)
@@ -34,5 +36,9 @@ def choose(name: str, session: Any | None = None, *, master: str | None = None) 
         msg = f"there is no system {name!r}; there are {', '.join(SYSTEMS)}"
         raise OptionError(msg)
     kind = getattr(import_module(f"{_HOME}.{found[0]}"), found[1])
-    made: System = kind() if name == "direct" else kind(session, master=master)
+    made: System
+    if name in ("headrace", "spark"):
+        made = kind(session, master=master)
+    else:
+        made = kind() if name == "direct" else kind(name)
     return made

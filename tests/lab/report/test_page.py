@@ -45,7 +45,9 @@ PLOTS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    return run_spec(read_spec(SPEC), tmp_path_factory.mktemp("runs"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADRACE_LAB_PYFLINK_PYTHON", "/no/such/python")
+        return run_spec(read_spec(SPEC), tmp_path_factory.mktemp("runs"))
 
 
 def test_the_verdict_comes_first_and_names_what_is_void_and_absent(folder: RunFolder) -> None:

@@ -79,6 +79,8 @@ def parser() -> argparse.ArgumentParser:
     shown.set_defaults(does=_page)
     shown.add_argument("saved", type=Path, metavar="JSON")
     shown.add_argument("page", type=Path, metavar="PAGE")
+    shown.add_argument("--remark", default=None, metavar="TEXT",
+                       help="a paragraph for the page; kept in the totals. Default: what is there")
     return made
 
 
@@ -149,7 +151,11 @@ def _round(args: argparse.Namespace) -> int:
 
 
 def _page(args: argparse.Namespace) -> int:
-    args.page.write_text(page(json.loads(args.saved.read_text("utf-8"))), encoding="utf-8")
+    told = json.loads(args.saved.read_text("utf-8"))
+    if args.remark is not None:
+        told["remark"] = args.remark
+        args.saved.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    args.page.write_text(page(told), encoding="utf-8")
     return 0
 
 

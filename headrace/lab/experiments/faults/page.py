@@ -89,6 +89,7 @@ def page(told: dict[str, Any]) -> str:
         + (f", {told['rows']:,} rows, none lost, none doubled**." if right == told["rounds"] else
            "**; the others stand at the end."),
         "",
+        *([told["remark"], ""] if told.get("remark") else []),
         "`make chaos-night` does it again; `headrace lab run faults round --seed N --variant NAME` "
         "repeats one round. The moments of faults depend on the machine, the faults themselves on "
         "the seed alone. All totals: `results/chaos-campaign.json`; round by round: "

@@ -48,8 +48,8 @@ _PARTS = {
 CRASHED = re.compile(r"HEADRACE_CRASH: (\w+) (\d+) (\S+) (\S+)")
 #: How a driver says that there is another one; the second is Spark's way.
 _OVERTAKEN = re.compile(r"CheckpointError|CONCURRENT_STREAM_LOG_UPDATE")
-#: How a driver may end whose disk is full, besides saying so itself; the last is SQLite's way,
-#: which a sink's function writes to.
+#: How a driver may end whose disk is full, besides saying so itself; the last is the way of SQLite,
+#: which the function of a sink writes to.
 _NO_ROOM = re.compile(
     r"No space left on device|Errno 28|make room on its disk|database or disk is full"
 )

@@ -278,6 +278,15 @@ def test_the_page_tells_of_every_gap() -> None:
         assert f"| {GAPS[point]} |" in text
 
 
+def test_a_remark_stands_on_the_page_and_stays_with_the_totals(tmp_path: Path) -> None:
+    saved, shown = tmp_path / "totals.json", tmp_path / "page.md"
+    saved.write_text(json.dumps(summary([result(1)], "2026-01-01", "a machine")))
+    assert command.main(["page", str(saved), str(shown), "--remark", "Seed 9 was left out."]) == 0
+    assert "\n\nSeed 9 was left out.\n\n" in shown.read_text()
+    assert command.main(["page", str(saved), str(shown)]) == 0
+    assert "Seed 9 was left out." in shown.read_text()
+
+
 # -- processes
 
 
