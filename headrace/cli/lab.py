@@ -159,7 +159,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Make an experiment."""
     door = door_of(arguments.what)
     if door is not None:
-        return door.open()(arguments.told)
+        with quietly():  # Beam, which most of them load
+            experiment = door.open()
+        return experiment(arguments.told)
     after = argparse.ArgumentParser(
         prog=f"headrace lab run {arguments.what}", parents=[_of_spec()]
     )
@@ -169,7 +171,7 @@ def run(arguments: argparse.Namespace) -> int:
     after.description = f"Measure {BY_SPEC[arguments.what]}."
     after.add_argument(
         "--system", action="append", required=True, metavar="NAME[,SETTING=VALUE...]",
-        help="headrace, spark, direct or fake, with settings as a spec has them; may be repeated",
+        help="a system, as a spec names it, with its settings; may be given again",
     )
     after.add_argument(
         "--set", action="append", default=[], metavar="SETTING=VALUE",
