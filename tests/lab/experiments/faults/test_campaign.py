@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,7 @@ from headrace.state.crash_points import Point, asked_for
 from headrace.state.files import Files
 from tests.engine.test_checkpoints import opened
 
+ROOT = Path(__file__).parents[4]
 SLOW = "HEADRACE_SLOW" in os.environ
 SEEDS = range(1, 28)  # three times the number of gaps
 
@@ -236,7 +237,7 @@ def test_a_campaign_goes_on_where_it_was_cut_off_and_ends_with_enough_faults(
     ran: list[int] = []
     said: list[str] = []
     log = tmp_path / "rounds.jsonl"
-    log.write_text(json.dumps(asdict(result(6))) + "\n")
+    log.write_text(json.dumps(result(6).to_json()) + "\n")
 
     def run(seed: int, *unused: object) -> Result:
         ran.append(seed)
@@ -252,9 +253,19 @@ def test_a_campaign_goes_on_where_it_was_cut_off_and_ends_with_enough_faults(
     assert "40 in all" in said[-1]
 
 
+def test_the_words_in_files_of_campaigns_stay_and_every_round_that_is_kept_is_read() -> None:
+    for ending, word in ((Ending.RIGHT, "right"), (Ending.WRONG, "DIFFERENT"),
+                         (Ending.FAILED, "FAILED")):
+        told = result(5, ending).to_json()
+        assert told["verdict"] == word
+        assert Result.from_json(json.loads(json.dumps(told))) == result(5, ending)
+    log = ROOT / "results" / "chaos-campaign.jsonl"
+    assert len(known(log)) == len(log.read_text(encoding="utf-8").splitlines()) > 0
+
+
 def test_a_line_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
     log = tmp_path / "rounds.jsonl"
-    log.write_text(json.dumps(asdict(result(6))) + "\n" + '{"seed": 7, "cut o')
+    log.write_text(json.dumps(result(6).to_json()) + "\n" + '{"seed": 7, "cut o')
     assert known(log) == [result(6)]
 
 
