@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError
-from headrace.lab.doors import door_of, listing
+from headrace.lab.by_name import spec_text
+from headrace.lab.doors import BY_SPEC, door_of, listing
 from headrace.lab.environments import PACKAGES, install
 from headrace.lab.laboratory import run_spec
 from headrace.lab.report.page import write_page
 from headrace.lab.results.compare import compare
+from headrace.lab.results.dated import read_dated
 from headrace.lab.results.folder import RunFolder
 from headrace.lab.results.summary import Figure, Summary
 from headrace.lab.spec import read_spec
@@ -116,8 +118,8 @@ def add_to(commands: Any) -> None:
         "compare", help="say how two runs differ",
         description="Say how the figures of two runs differ, and whether chance could do it.",
     )
-    both.add_argument("first", metavar="A", type=Path, help="the folder of a run")
-    both.add_argument("second", metavar="B", type=Path, help="the folder of another one")
+    both.add_argument("first", metavar="A", type=Path, help="the folder of a run, or a file")
+    both.add_argument("second", metavar="B", type=Path, help="another one")
     both.set_defaults(run=compare_runs)
     page = verbs.add_parser(
         "report", help="write a page about runs",
@@ -157,22 +159,40 @@ def run(arguments: argparse.Namespace) -> int:
     """Make an experiment."""
     door = door_of(arguments.what)
     if door is not None:
-        return door.open()(arguments.told)
+        with quietly():  # Beam, which most of them load
+            experiment = door.open()
+        return experiment(arguments.told)
     after = argparse.ArgumentParser(
         prog=f"headrace lab run {arguments.what}", parents=[_of_spec()]
     )
-    return run_file(Path(arguments.what), after.parse_args(arguments.told, arguments))
+    if arguments.what not in BY_SPEC:
+        given = after.parse_args(arguments.told, arguments)
+        return run_text(_read(Path(arguments.what)), given)
+    after.description = f"Measure {BY_SPEC[arguments.what]}."
+    after.add_argument(
+        "--system", action="append", required=True, metavar="NAME[,SETTING=VALUE...]",
+        help="a system, as a spec names it, with its settings; may be given again",
+    )
+    after.add_argument(
+        "--set", action="append", default=[], metavar="SETTING=VALUE",
+        help="a setting of the experiment, as a spec has it; without a rate, one is searched",
+    )
+    given = after.parse_args(arguments.told, arguments)
+    return run_text(spec_text(given.what, given.system, given.set), given)
 
 
-def run_file(path: Path, arguments: argparse.Namespace) -> int:
-    """Measure what a spec says."""
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         msg = f"{path} cannot be read: {error.strerror or error}"
         if path.suffix != ".toml":
             msg = f"there is no experiment {path} and no such file; `headrace lab list` names them"
         raise OptionError(msg) from error
+
+
+def run_text(text: str, arguments: argparse.Namespace) -> int:
+    """Measure what a spec says."""
     spec = read_spec(text)
     said = Said(f"headrace: lab {spec.name}")
     with showing(said.look, arguments.progress):
@@ -231,9 +251,14 @@ def _name(figure: Figure) -> str:
 
 def compare_runs(arguments: argparse.Namespace) -> int:
     """Compare two runs."""
-    first, second = (RunFolder.open(path) for path in (arguments.first, arguments.second))
-    print("\n".join(compare(first.summary(), second.summary())))
+    first, second = (_opened(path) for path in (arguments.first, arguments.second))
+    print("\n".join(compare(first, second)))
     return 0
+
+
+def _opened(path: Path) -> Summary:
+    """The figures of a run: of its folder, or of a dated file of results."""
+    return read_dated(path) if path.is_file() else RunFolder.open(path).summary()
 
 
 def report(arguments: argparse.Namespace) -> int:

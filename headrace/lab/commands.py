@@ -15,6 +15,8 @@ from typing import Any
 PACKAGES = Path(__file__).resolve().parents[2]
 #: Where results/ and docs/ lie: the project, if this is its tree, else where the command was given.
 ROOT = PACKAGES if (PACKAGES / "pyproject.toml").is_file() else Path.cwd()
+#: Wide enough for a table where the terminal's width is not known.
+PLAIN_WIDTH = 170
 _UNITS = {"K": 1_000, "M": 1_000_000}
 
 
@@ -34,6 +36,17 @@ def number(text: str) -> int:
         msg = f"{text!r} is not a number of elements; write 5000, 200K or 10M"
         raise argparse.ArgumentTypeError(msg)
     return value
+
+
+def count(number: float) -> str:
+    """Write a number of elements as people say it: 850, 20.0 K, 1.36 M.
+
+    >>> [count(n) for n in (850, 20_000, 1_361_000)]
+    ['850', '20.0 K', '1.36 M']
+    """
+    if number >= 1e6:
+        return f"{number / 1e6:.2f} M"
+    return f"{number / 1e3:.1f} K" if number >= 1e3 else f"{number:.0f}"
 
 
 def get_ready() -> None:

@@ -1,7 +1,7 @@
 """The experiments by name: what `headrace lab run NAME` opens, and what each one asks.
 
 An experiment with a command of its own takes its options itself. Those of a spec measure any
-systems from outside, by a file. Names and sentences only: an experiment is loaded when its door is
+systems from outside. Names and sentences only: an experiment is loaded when its door is
 opened, since most bring Beam and Spark with them.
 """
 
@@ -99,6 +99,6 @@ def listing() -> list[str]:
         "by name, `headrace lab run NAME --help` says more:",
         *(f"  {door.name:{width}}{door.asks}" for door in DOORS),
         "",
-        "by a table of a spec, `headrace lab run SPEC.toml`:",
+        "of any systems, by `headrace lab run NAME --system SYSTEM` or by tables of a spec:",
         *(f"  {name:{width}}{asks}" for name, asks in BY_SPEC.items()),
     ]

@@ -68,6 +68,25 @@ def test_options_of_a_spec_may_stand_before_it_and_after_it(
     assert "unrecognized arguments: --faults 3" in capsys.readouterr().err
 
 
+def test_an_experiment_of_a_spec_is_made_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--system", "fake,capacity=5000", "--set", "seconds=5", "--set", "repeats=2"]
+    assert main(["lab", "run", "latency", *words, "--results", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "fake sustainable rate: " in printed and "fake latency p99: 0.05" in printed
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "spec.toml").read_text() == (
+        'name = "latency"\n[systems.fake]\ncapacity = 5000\n[sustainable]\n'
+        "[latency]\nseconds = 5\nrepeats = 2\n"
+    )
+    assert main(["lab", "run", "spike", "--system", "fake", "--set", "rat=5"]) == 1
+    assert "spike has no setting 'rat'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["lab", "run", "growth"])
+    assert "--system" in capsys.readouterr().err
+
+
 def test_a_package_that_is_missing_is_named_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,8 +16,9 @@ from headrace.cli import run as run_command
 from headrace.cli.main import main
 from headrace.lab import reference as shipped
 from headrace.lab.catalog import CATALOG
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.reference import agree
-from headrace.lab.experiments.reference.asked import Answer, Asked, Ending, answer
+from headrace.lab.experiments.reference.asked import Answer, Asked, answer
 from headrace.lab.experiments.reference.command import HOME, modes_of, path_of
 from headrace.lab.parameters import read_settings
 from headrace.lab.reference import (

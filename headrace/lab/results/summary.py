@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from importlib.resources import files
@@ -41,6 +42,19 @@ class Figure:
     high: float | None
     repeats: tuple[float, ...]  # the figure of each repeat, where there are several
     void: str = ""  # why it does not count; empty if it does
+
+    @classmethod
+    def of_samples(
+        cls, system: str, experiment: str, name: str, unit: str, better: Better,
+        samples: Sequence[float], void: str = "",
+    ) -> Figure:
+        """Give the median of samples, and their range; without any, or void, nothing is known."""
+        known = [] if void else samples
+        return cls(
+            system=system, experiment=experiment, name=name, unit=unit, better=better,
+            value=statistics.median(known) if known else None, low=min(known, default=None),
+            high=max(known, default=None), repeats=tuple(known), void=void,
+        )
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -109,14 +123,16 @@ def read_summary(text: str, where: str) -> Summary:
         name=told["name"], started=told["started"], seconds=told["seconds"],
         calibration=told["calibration"],
         systems=tuple(SystemRecord(**system) for system in told["systems"]),
-        figures=tuple(
-            Figure(**{
-                **figure, "better": Better(figure["better"]), "repeats": tuple(figure["repeats"]),
-            })
-            for figure in told["figures"]
-        ),
+        figures=tuple(figure_of(figure) for figure in told["figures"]),
         interrupted=told.get("interrupted", ""),
     )
+
+
+def figure_of(told: Mapping[str, Any]) -> Figure:
+    """Read a figure from plain data."""
+    return Figure(**{
+        **told, "better": Better(told["better"]), "repeats": tuple(told["repeats"]),
+    })
 
 
 def check(told: Any, where: str) -> None:

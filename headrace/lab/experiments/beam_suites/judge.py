@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.lab.experiments.beam_suites.exceptions import Kind, Known, row_for
-from headrace.lab.experiments.beam_suites.results import Outcome, Result
+from headrace.lab.experiments.beam_suites.results import Ended, Result
 
 
-class Verdict(Enum):
+class Meaning(Enum):
     """What a result means."""
 
     PASSED = "passed"
@@ -29,7 +29,7 @@ class Judged:
     """A result, and what it means."""
 
     result: Result
-    verdict: Verdict
+    verdict: Meaning
     row: Known | None
 
     @property
@@ -48,21 +48,21 @@ def judge(results: Iterable[Result], known: Sequence[Known]) -> list[Judged]:
     found = [
         _judged(result, row_for(name_of(result), known))
         for result in results
-        if result.test or result.outcome is not Outcome.PASSED
+        if result.test or result.outcome is not Ended.PASSED
     ]
     return sorted(found, key=lambda each: each.name)
 
 
 def _judged(result: Result, row: Known | None) -> Judged:
     match result.outcome:
-        case Outcome.SKIPPED:
-            verdict = Verdict.SKIPPED
-        case Outcome.PASSED:
+        case Ended.SKIPPED:
+            verdict = Meaning.SKIPPED
+        case Ended.PASSED:
             may = row is None or row.sometimes or row.kind is Kind.ONE_SHARD
-            verdict = Verdict.PASSED if may else Verdict.STALE
-        case Outcome.FAILED | Outcome.BEGUN:
+            verdict = Meaning.PASSED if may else Meaning.STALE
+        case Ended.FAILED | Ended.BEGUN:
             ours = row is None or row.kind in (Kind.OURS, Kind.ONE_SHARD)
-            verdict = Verdict.OURS if ours else Verdict.IMPOSSIBLE
+            verdict = Meaning.OURS if ours else Meaning.IMPOSSIBLE
     return Judged(result, verdict, row)
 
 
@@ -70,10 +70,10 @@ def complaints(judged: Sequence[Judged]) -> list[str]:
     """What must be mended: here, or in the table."""
     told = []
     for each in judged:
-        if each.verdict is Verdict.OURS:
-            how = "ended its process" if each.result.outcome is Outcome.BEGUN else "failed"
+        if each.verdict is Meaning.OURS:
+            how = "ended its process" if each.result.outcome is Ended.BEGUN else "failed"
             told.append(f"{each.name}: {how}: {error_line(each.result.text)}")
-        elif each.verdict is Verdict.STALE:
+        elif each.verdict is Meaning.STALE:
             told.append(f"{each.name}: passes, and the table says that it cannot")
     return told
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from headrace.lab.experiments.beam_suites.exceptions import Kind, LeftOut
-from headrace.lab.experiments.beam_suites.judge import Judged, Verdict
+from headrace.lab.experiments.beam_suites.judge import Judged, Meaning
 
 HEAD = """# Beam's own tests on headrace
 
@@ -72,17 +72,17 @@ def totals(judged: Sequence[Judged]) -> str:
     kinds = Counter(each.row.kind for each in judged if _is_known(each) and each.row)
     modules = len({each.result.module for each in judged})
     piped = [each for each in judged if each.result.pipelines]
-    ran = [each for each in piped if each.verdict is Verdict.PASSED]
+    ran = [each for each in piped if each.verdict is Meaning.PASSED]
     pipelines = sum(each.result.pipelines for each in judged)
-    one = sum(1 for each in judged if each.verdict is Verdict.PASSED and _needs_one_shard(each))
+    one = sum(1 for each in judged if each.verdict is Meaning.PASSED and _needs_one_shard(each))
     lines = [
         f"{len(judged):,} tests in {modules} modules. {len(piped):,} of them started "
         f"{pipelines:,} pipelines on headrace; {len(ran):,} of these passed. The other tests of "
         "these modules build none, or only look at the graph.\n",
         "\n| | tests |\n|---|--:|\n",
-        f"| passed | {counts[Verdict.PASSED]:,} |\n",
+        f"| passed | {counts[Meaning.PASSED]:,} |\n",
         f"| of these, with one shard | {one:,} |\n",
-        f"| skipped by Beam | {counts[Verdict.SKIPPED]:,} |\n",
+        f"| skipped by Beam | {counts[Meaning.SKIPPED]:,} |\n",
     ]
     lines += [
         f"| {name.lower() if kind is not Kind.BEAM else name[0].lower() + name[1:]} "
@@ -90,7 +90,7 @@ def totals(judged: Sequence[Judged]) -> str:
         for kind, name in KINDS.items()
         if kind not in (Kind.OURS, Kind.ONE_SHARD)
     ]
-    lines.append(f"| **ours to mend** | {counts[Verdict.OURS]:,} |\n")
+    lines.append(f"| **ours to mend** | {counts[Meaning.OURS]:,} |\n")
     return "".join(lines)
 
 
@@ -107,9 +107,9 @@ def packages(judged: Sequence[Judged]) -> str:
         counts = Counter(each.verdict for each in group)
         piped = sum(1 for each in group if each.result.pipelines)
         lines.append(
-            f"| `{name}` | {len(group)} | {piped} | {counts[Verdict.PASSED]} "
-            f"| {counts[Verdict.SKIPPED]} | {counts[Verdict.IMPOSSIBLE]} "
-            f"| {counts[Verdict.OURS]} |\n"
+            f"| `{name}` | {len(group)} | {piped} | {counts[Meaning.PASSED]} "
+            f"| {counts[Meaning.SKIPPED]} | {counts[Meaning.IMPOSSIBLE]} "
+            f"| {counts[Meaning.OURS]} |\n"
         )
     return "".join(lines)
 
@@ -126,7 +126,7 @@ def package_of(module: str) -> str:
 def skips(judged: Sequence[Judged]) -> str:
     """The table of Beam's reasons to skip, the frequent ones first."""
     reasons = Counter(
-        shorten(each.result.text) for each in judged if each.verdict is Verdict.SKIPPED
+        shorten(each.result.text) for each in judged if each.verdict is Meaning.SKIPPED
     )
     lines = ["\n## Skipped by Beam\n\n| Beam says | tests |\n|---|--:|\n"]
     lines += [f"| {reason} | {count} |\n" for reason, count in reasons.most_common()]
@@ -150,7 +150,7 @@ def exceptions(judged: Sequence[Judged], kind: Kind) -> str:
         listed = _is_known(each) or _needs_one_shard(each)
         if listed and each.row is not None and each.row.kind is kind:
             by_reason[each.row.reason].append(each.name)
-        elif kind is Kind.OURS and each.verdict is Verdict.OURS:
+        elif kind is Kind.OURS and each.verdict is Meaning.OURS:
             by_reason["not explained yet"].append(each.name)
     lines = [f"\n## {KINDS[kind]}\n\n{SAID[kind]}\n\n"]
     if not by_reason:
@@ -162,7 +162,7 @@ def exceptions(judged: Sequence[Judged], kind: Kind) -> str:
 
 
 def _is_known(each: Judged) -> bool:
-    return each.row is not None and each.verdict in (Verdict.IMPOSSIBLE, Verdict.OURS)
+    return each.row is not None and each.verdict in (Meaning.IMPOSSIBLE, Meaning.OURS)
 
 
 def _needs_one_shard(each: Judged) -> bool:

@@ -17,7 +17,7 @@ from apache_beam.options.pipeline_options import enable_all_additional_type_chec
 
 from headrace.lab.experiments.beam_suites.carry import carried_records
 from headrace.lab.experiments.beam_suites.exceptions import SHARDS, read_table, row_for, shards_for
-from headrace.lab.experiments.beam_suites.results import Outcome, Result, as_line, read_folder
+from headrace.lab.experiments.beam_suites.results import Ended, Result, as_line, read_folder
 from headrace.lab.experiments.beam_suites.swap import RUNNERS, runs_on
 
 #: How much of a failure's text is kept.
@@ -84,7 +84,7 @@ class Recorder:
             row = row_for(f"{module}::{test}", self._known)
             if item not in gone and row is not None and not row.run:
                 gone.append(item)
-                self._write(Result(module, test, Outcome.FAILED, 0.0, 0, "not run"))
+                self._write(Result(module, test, Ended.FAILED, 0.0, 0, "not run"))
         if gone:
             config.hook.pytest_deselected(items=gone)
             items[:] = [item for item in items if item not in gone]
@@ -93,14 +93,14 @@ class Recorder:
         """A module that cannot be imported, or skips itself."""
         if report.outcome == "passed":
             return
-        outcome = Outcome.SKIPPED if report.outcome == "skipped" else Outcome.FAILED
+        outcome = Ended.SKIPPED if report.outcome == "skipped" else Ended.FAILED
         self._write(Result(module_of(report.nodeid), "", outcome, 0.0, 0, text_of(report)))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """A test begins; should the process end now, the reader knows where."""
         self._pipelines, self._phases = 0, []
         self._shards = shards_for(f"{module_of(nodeid)}::{name_of(nodeid)}", self._known)
-        self._write(Result(module_of(nodeid), name_of(nodeid), Outcome.BEGUN, 0.0, 0, ""))
+        self._write(Result(module_of(nodeid), name_of(nodeid), Ended.BEGUN, 0.0, 0, ""))
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Keep what each phase of a test says."""
@@ -115,7 +115,7 @@ class Recorder:
             Result(
                 module=module_of(nodeid),
                 test=name_of(nodeid),
-                outcome=Outcome.FAILED if worst else Outcome.SKIPPED if skip else Outcome.PASSED,
+                outcome=Ended.FAILED if worst else Ended.SKIPPED if skip else Ended.PASSED,
                 seconds=round(sum(r.duration for r in self._phases), 3),
                 pipelines=self._pipelines,
                 text=text_of(said) if said else "",

@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 
 
-class Outcome(Enum):
+class Ended(Enum):
     """How a test ended."""
 
     PASSED = "passed"
@@ -23,7 +23,7 @@ class Result:
 
     module: str  # below apache_beam, dotted
     test: str  # Class::method; empty: the module as a whole
-    outcome: Outcome
+    outcome: Ended
     seconds: float
     pipelines: int  # how many it started on the runner under test
     text: str  # why it was skipped, or the end of what the failure says
@@ -44,7 +44,7 @@ def read_lines(path: Path) -> list[Result]:
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             raw = json.loads(line)
-            result = Result(**raw | {"outcome": Outcome(raw["outcome"])})
+            result = Result(**raw | {"outcome": Ended(raw["outcome"])})
             if result.test or (result.module, "") not in found:
                 found[result.module, result.test] = result
     return list(found.values())
@@ -58,5 +58,5 @@ def read_folder(folder: Path) -> list[Result]:
 def forget_begun(folder: Path) -> None:
     """Forget tests that an interrupted run had begun, so that the next one takes them up again."""
     for file in folder.glob("*.jsonl"):
-        ended = [result for result in read_lines(file) if result.outcome is not Outcome.BEGUN]
+        ended = [result for result in read_lines(file) if result.outcome is not Ended.BEGUN]
         file.write_text("".join(map(as_line, ended)), encoding="utf-8")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.lab.experiments.beam_suites.discover import FOLDER
-from headrace.lab.experiments.beam_suites.results import Outcome, Result, as_line
+from headrace.lab.experiments.beam_suites.results import Ended, Result, as_line
 
 #: What swaps the runner and writes results down.
 PLUGIN = "headrace.lab.experiments.beam_suites.plugin"
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         done = Result(
             module=module,
             test="",
-            outcome=Outcome.FAILED if broken else Outcome.PASSED,
+            outcome=Ended.FAILED if broken else Ended.PASSED,
             seconds=round(time.monotonic() - began, 3),
             pipelines=0,
             text=f"pytest ended with {code} before any test ran" if broken else "",

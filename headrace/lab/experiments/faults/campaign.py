@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.faults.data import Shape, write_input
 from headrace.lab.experiments.faults.faults import plan_round
 from headrace.lab.experiments.faults.oracle import differences, right_answer
@@ -27,7 +28,8 @@ from headrace.lab.experiments.faults.rounds import STOP, Round, RoundError, Stop
 from headrace.lab.experiments.faults.splittable import READERS
 from headrace.lab.experiments.faults.variants import VARIANTS, Source, Variant
 
-RIGHT, DIFFERENT, FAILED = "right", "DIFFERENT", "FAILED"
+#: How the files of campaigns say how a round ended.
+WORDS = {Ending.RIGHT: "right", Ending.WRONG: "DIFFERENT", Ending.FAILED: "FAILED"}
 
 Say = Callable[[str], None]
 
@@ -49,7 +51,7 @@ class Result:
     seed: int
     variant: str
     asked: Asked
-    verdict: str
+    verdict: Ending
     hits: tuple[tuple[str, str, int], ...]  # kind, phase or gap, how often
     skipped: tuple[tuple[str, int], ...] = ()
     starts: int = 0
@@ -80,16 +82,22 @@ class Result:
             by_kind[kind] += count
         kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(by_kind.items()))
         return (
-            f"seed {self.seed} {self.variant}: {self.verdict}; {self.faults} faults ({kinds}), "
+            f"seed {self.seed} {self.variant}: {WORDS[self.verdict]}; {self.faults} faults "
+            f"({kinds}), "
             f"{self.starts} starts, {self.epochs} epochs, {self.seconds:.0f} s"
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Give plain data."""
+        return asdict(self) | {"verdict": WORDS[self.verdict]}
+
     @classmethod
     def from_json(cls, told: dict[str, Any]) -> Result:
-        """Read what `asdict` and JSON have made of one."""
+        """Read what `to_json` and JSON have made of one."""
         lists = {name: tuple(map(tuple, told[name])) for name in ("hits", "skipped")}
         return cls(
-            **{**told, **lists, "asked": Asked(**told["asked"]), "told": tuple(told["told"])}
+            **{**told, **lists, "asked": Asked(**told["asked"]), "told": tuple(told["told"]),
+               "verdict": Ending(told["verdict"])}
         )
 
 
@@ -109,15 +117,15 @@ def run_round(seed: int, variant: Variant, asked: Asked, folder: Path) -> Result
     )
     home = Home(source=source, folder=folder / "run")
     one = Round(home, variant, plan_round(seed, asked.faults), seed)
-    verdict, told, wanted = "", [], right_answer(source)
+    verdict, told, wanted = Ending.UNJUDGED, [], right_answer(source)
     try:
         one.run()
         told = differences(written(home.output, variant), wanted)
-        verdict = DIFFERENT if told else RIGHT
+        verdict = Ending.WRONG if told else Ending.RIGHT
     except (RoundError, TimeoutError) as failure:
-        verdict, told = FAILED, [str(failure)]
+        verdict, told = Ending.FAILED, [str(failure)]
     finally:
-        one.close(keep=verdict in (DIFFERENT, FAILED))
+        one.close(keep=verdict.bad)
     outcome = one.outcome
     return Result(
         seed=seed, variant=variant.name, asked=asked, verdict=verdict, told=tuple(told),
@@ -185,10 +193,10 @@ class Campaign:
             self.results.append(result)
             if self._log is not None:
                 with self._log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(result)) + "\n")
+                    file.write(json.dumps(result.to_json()) + "\n")
             total = sum(each.faults for each in self.results)
         self._say(f"{result.line()}; {total} in all")
-        if result.verdict == RIGHT:
+        if result.verdict is Ending.RIGHT:
             shutil.rmtree(folder, ignore_errors=True)
             return
         for line in result.told:

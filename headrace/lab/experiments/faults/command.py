@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.lab.commands import number, today
-from headrace.lab.experiments.faults.campaign import RIGHT, Asked, Campaign, run_round, variant_of
+from headrace.lab.ending import Ending
+from headrace.lab.experiments.faults.campaign import WORDS, Asked, Campaign, run_round, variant_of
 from headrace.lab.experiments.faults.faults import plan_round
 from headrace.lab.experiments.faults.page import page, summary
 from headrace.lab.experiments.faults.rounds import STOP, StoppedError
@@ -105,13 +106,13 @@ def _campaign(args: argparse.Namespace) -> int:
         args.save.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if args.page is not None:
         args.page.write_text(page(told), encoding="utf-8")
-    wrong = [result for result in results if result.verdict != RIGHT]
+    wrong = [result for result in results if result.verdict is not Ending.RIGHT]
     _say(
         f"{told['faults']} faults in {len(results)} rounds, {told['starts']} starts, "
         f"{told['epochs']} epochs"
     )
     for result in wrong:
-        _say(f"{result.verdict}: {result.command}")
+        _say(f"{WORDS[result.verdict]}: {result.command}")
     if STOP.is_set():
         _say("stopped; the same command goes on" if args.keep_going else "stopped")
     elif told["faults"] < args.faults:
@@ -142,11 +143,11 @@ def _round(args: argparse.Namespace) -> int:
         _say(f"  {count:3} {kind}: {where}")
     for line in result.told:
         _say(f"  {line}")
-    if result.verdict == RIGHT and args.folder is None:
+    if result.verdict is Ending.RIGHT and args.folder is None:
         shutil.rmtree(folder, ignore_errors=True)
-    elif result.verdict != RIGHT:
+    elif result.verdict is not Ending.RIGHT:
         _say(f"  kept: {folder}; again: {result.command}")
-    return 0 if result.verdict == RIGHT else 1
+    return 0 if result.verdict is Ending.RIGHT else 1
 
 
 def _page(args: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 
 from headrace.lab.commands import get_ready, say, today
 from headrace.lab.experiments.faults.damage_cases import Case, all_cases
-from headrace.lab.experiments.faults.damage_judge import Outcome, Verdict, judge
+from headrace.lab.experiments.faults.damage_judge import Damaged, Fate, judge
 from headrace.lab.experiments.faults.damage_page import page, summary
 from headrace.lab.experiments.faults.damage_pipeline import BASES, Material, prepare
 
@@ -80,19 +80,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args.page.write_text(page(found, args.seed))
     if args.folder is None:
         shutil.rmtree(folder, ignore_errors=True)
-    bad = (Outcome.WRONG, Outcome.HUNG, Outcome.FOREIGN)
+    bad = (Fate.WRONG, Fate.HUNG, Fate.FOREIGN)
     return 1 if any(verdict.outcome in bad for verdict in found) else 0
 
 
 def run_cases(
     spark: Any, material: Material, cases: Iterable[Case], most: int, log: Path | None = None
-) -> list[Verdict]:
+) -> list[Damaged]:
     """Try cases until there are so many verdicts; those in the log are not tried again."""
-    found: list[Verdict] = []
+    found: list[Damaged] = []
     known = {}
     if log is not None and log.exists():
         for line in log.read_text().splitlines():
-            verdict = Verdict.from_json(json.loads(line))
+            verdict = Damaged.from_json(json.loads(line))
             known[verdict.case.name] = verdict
     restores: dict[str, int] = {}
     began = time.monotonic()

@@ -43,7 +43,7 @@ _REMEDY = re.compile(
 _TOLD_CHARACTERS = 700
 
 
-class Outcome(Enum):
+class Fate(Enum):
     """What became of a run on a damaged checkpoint."""
 
     NAMED = "named"  # refused; the error names the file or folder and a way out
@@ -55,11 +55,11 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Damaged:
     """A case and what became of it."""
 
     case: Case
-    outcome: Outcome
+    outcome: Fate
     flagged: bool  # `headrace state verify` ended with 1 or 2
     told: str  # the error, or how the rows differ
     restored: str = ""  # what became of it once the damage was undone; empty: not tried
@@ -70,16 +70,16 @@ class Verdict:
         return {**asdict(self), "outcome": self.outcome.value}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Verdict:
+    def from_json(data: dict[str, Any]) -> Damaged:
         """Read what `to_json` gave."""
-        return Verdict(
-            **{**data, "case": Case(**data["case"]), "outcome": Outcome(data["outcome"])}
+        return Damaged(
+            **{**data, "case": Case(**data["case"]), "outcome": Fate(data["outcome"])}
         )
 
 
 def judge(
     spark: Any, material: Material, case: Case, folder: Path, *, restore: bool
-) -> Verdict | None:
+) -> Damaged | None:
     """Try one case in a fresh folder; None if this damage cannot be done to this path."""
     began = time.monotonic()
     base = material.base(case.base)
@@ -93,13 +93,13 @@ def judge(
     own = _own_rows(base, case)
     outcome, told = _tried(spark, material, home, case, own)
     restored = ""
-    if restore and outcome in (Outcome.NAMED, Outcome.FOREIGN):
+    if restore and outcome in (Fate.NAMED, Fate.FOREIGN):
         for path in touched:
             _put_back(base.folder / path, home.folder / path)
         shutil.rmtree(home.state, ignore_errors=True)
         again, why = _tried(spark, material, home, case, own)
-        restored = "right" if again is Outcome.HARMLESS else f"{again.value}: {why}"
-    return Verdict(
+        restored = "right" if again is Fate.HARMLESS else f"{again.value}: {why}"
+    return Damaged(
         case=case, outcome=outcome, flagged=flagged, told=_plain(told, home),
         restored=_plain(restored, home), seconds=round(time.monotonic() - began, 1),
     )
@@ -107,29 +107,29 @@ def judge(
 
 def _tried(
     spark: Any, material: Material, home: Home, case: Case, own: Answer
-) -> tuple[Outcome, str]:
+) -> tuple[Fate, str]:
     wanted = material.source.wanted
     try:
         run_to_end(spark, material.source, home)
     except HungError as error:
-        return Outcome.HUNG, str(error)
+        return Fate.HUNG, str(error)
     except Exception as error:  # noqa: BLE001 (which one it is, is the question)
         text = str(error)
         named = isinstance(error, HeadraceError) and _names(text, home)
         whole = f"{type(error).__name__}: {text}"
         added = _more(_rows(home.output), wanted)
         if added.total() and not _is_own(case):
-            return Outcome.WRONG, f"{added.total()} rows too many, then {whole}"
-        return (Outcome.NAMED if named else Outcome.FOREIGN), whole
+            return Fate.WRONG, f"{added.total()} rows too many, then {whole}"
+        return (Fate.NAMED if named else Fate.FOREIGN), whole
     found = _rows(home.output)
     lost, added = _more(wanted, found), _more(found, wanted)
     if not lost and not added:
-        return Outcome.HARMLESS, ""
+        return Fate.HARMLESS, ""
     told = f"{lost.total()} rows lost, {added.total()} too many"
     mine = Counter({(b, row): n for b, rows in own.items() for row, n in rows.items()})
     if _is_own(case) and lost <= mine and added.total() <= mine.total():
-        return Outcome.OWN, told
-    return Outcome.WRONG, told
+        return Fate.OWN, told
+    return Fate.WRONG, told
 
 
 def _names(text: str, home: Home) -> bool:

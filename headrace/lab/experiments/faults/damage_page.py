@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from headrace.lab.experiments.faults.damage_judge import Outcome, Verdict
+from headrace.lab.experiments.faults.damage_judge import Damaged, Fate
 
-_HEADER = ("part", "cases", *(outcome.value for outcome in Outcome), "flagged by verify")
+_HEADER = ("part", "cases", *(outcome.value for outcome in Fate), "flagged by verify")
 
 
-def rows(found: Iterable[Verdict], by: str = "part") -> list[tuple[str, ...]]:
+def rows(found: Iterable[Damaged], by: str = "part") -> list[tuple[str, ...]]:
     """Give a line for each part or kind, and one for all."""
-    groups: dict[str, list[Verdict]] = defaultdict(list)
+    groups: dict[str, list[Damaged]] = defaultdict(list)
     whole = list(found)
     for verdict in whole:
         groups[getattr(verdict.case, by)].append(verdict)
@@ -20,14 +20,14 @@ def rows(found: Iterable[Verdict], by: str = "part") -> list[tuple[str, ...]]:
     return [*lines, _line("all", whole)]
 
 
-def _line(name: str, group: Sequence[Verdict]) -> tuple[str, ...]:
+def _line(name: str, group: Sequence[Damaged]) -> tuple[str, ...]:
     counted = Counter(verdict.outcome for verdict in group)
-    harmful = [v for v in group if v.outcome not in (Outcome.HARMLESS, Outcome.OWN)]
+    harmful = [v for v in group if v.outcome not in (Fate.HARMLESS, Fate.OWN)]
     flagged = f"{sum(v.flagged for v in harmful)} of {len(harmful)}" if harmful else "-"
-    return (name, str(len(group)), *(str(counted[outcome] or "-") for outcome in Outcome), flagged)
+    return (name, str(len(group)), *(str(counted[outcome] or "-") for outcome in Fate), flagged)
 
 
-def summary(found: Sequence[Verdict]) -> str:
+def summary(found: Sequence[Damaged]) -> str:
     """Give the tables and the cases that are not as they should be, as plain text."""
     text = [_table(rows(found)), "", _table(rows(found, "kind")), ""]
     for outcome in _BAD:
@@ -51,18 +51,18 @@ def _table(lines: Sequence[tuple[str, ...]]) -> str:
     )
 
 
-def page(found: Sequence[Verdict], seed: int) -> str:
+def page(found: Sequence[Damaged], seed: int) -> str:
     """Give the page of the documentation."""
     counted = Counter(verdict.outcome for verdict in found)
     tried = [verdict for verdict in found if verdict.restored]
     right = sum(verdict.restored == "right" for verdict in tried)
-    meaning = "\n".join(f"* **{outcome.value}**: {_MEANING[outcome]}" for outcome in Outcome)
+    meaning = "\n".join(f"* **{outcome.value}**: {_MEANING[outcome]}" for outcome in Fate)
     bad = [verdict for verdict in found if verdict.outcome in _BAD]
     listed = "\n".join(f"* {v.outcome.value}: `{v.case.name}`: {v.told[:200]}" for v in bad)
     return _PAGE.format(
         cases=len(found), seed=seed, meaning=meaning,
-        named=counted[Outcome.NAMED], harmless=counted[Outcome.HARMLESS],
-        wrong=counted[Outcome.WRONG] or "none", hung=counted[Outcome.HUNG] or "none",
+        named=counted[Fate.NAMED], harmless=counted[Fate.HARMLESS],
+        wrong=counted[Fate.WRONG] or "none", hung=counted[Fate.HUNG] or "none",
         parts=_markdown(rows(found)), kinds=_markdown(rows(found, "kind"), "damage"),
         tried=len(tried), right=right,
         rest=f"\n## Not as it should be\n\n{listed}\n" if bad else "",
@@ -74,17 +74,17 @@ def _markdown(lines: Sequence[tuple[str, ...]], first: str = _HEADER[0]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in whole)
 
 
-_BAD = (Outcome.WRONG, Outcome.HUNG, Outcome.FOREIGN)
+_BAD = (Fate.WRONG, Fate.HUNG, Fate.FOREIGN)
 _MEANING = {
-    Outcome.NAMED: "the restart is refused by an error that names the file or folder and says what "
+    Fate.NAMED: "the restart is refused by an error that names the file or folder and says what "
     "can be done",
-    Outcome.HARMLESS: "the restart runs, and the rows are exactly the right ones",
-    Outcome.OWN: "a file of finished rows was damaged, which no restart reads: at most its own "
+    Fate.HARMLESS: "the restart runs, and the rows are exactly the right ones",
+    Fate.OWN: "a file of finished rows was damaged, which no restart reads: at most its own "
     "rows are not there, all others are right",
-    Outcome.FOREIGN: "the restart is refused, but by an error that does not say where or what to "
+    Fate.FOREIGN: "the restart is refused, but by an error that does not say where or what to "
     "do",
-    Outcome.WRONG: "rows are lost or doubled",
-    Outcome.HUNG: "the restart neither ends nor fails",
+    Fate.WRONG: "rows are lost or doubled",
+    Fate.HUNG: "the restart neither ends nor fails",
 }
 _PAGE = """\
 # Damage
@@ -106,7 +106,7 @@ comes, and the pipeline is started again and drained.
 
 Of {cases} damages {named} were refused by name and {harmless} did no harm; wrong rows: {wrong};
 hung: {hung}. Of the refused ones {tried} were tried once more with the damage undone: {right} of
-them went on and ended with the right rows.
+them went on and ended with the right rows. All cases: `results/damage.json`.
 
 {meaning}
 

@@ -18,7 +18,7 @@ from headrace.lab.experiments.faults.kills import plan
 from headrace.lab.experiments.faults.oracle import differences, right_answer
 from headrace.lab.experiments.faults.processes import Home
 from headrace.lab.experiments.faults.reading import written
-from headrace.lab.experiments.faults.torture import Outcome, RunError, run
+from headrace.lab.experiments.faults.torture import KilledRun, RunError, run
 
 
 def parser() -> argparse.ArgumentParser:
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if good else 1
 
 
-def _told(outcome: Outcome) -> str:
+def _told(outcome: KilledRun) -> str:
     lines = [
         f"killed: {outcome.epochs} epochs, {outcome.seconds:.0f} s, {outcome.starts} starts, "
         f"{outcome.wiped} with wiped stores, {outcome.moved} with another number of shards"

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.lab.experiments.faults.campaign import DIFFERENT, FAILED, RIGHT, Result
+from headrace.lab.ending import Ending
+from headrace.lab.experiments.faults.campaign import WORDS, Result
 from headrace.lab.experiments.faults.phases import Phase
 from headrace.lab.experiments.faults.variants import VARIANTS, SinkKind, Source, Variant
 from headrace.state.crash_points import Point
@@ -52,19 +53,19 @@ def summary(results: Sequence[Result], date: str, machine: str) -> dict[str, Any
         "machine": machine,
         "rounds": len(results),
         "seeds": sorted(result.seed for result in results),
-        "verdicts": {verdict: verdicts[verdict] for verdict in (RIGHT, DIFFERENT, FAILED)},
+        "verdicts": {word: verdicts[ending] for ending, word in WORDS.items()},
         "faults": sum(hits.values()),
         "starts": sum(result.starts for result in results),
         "epochs": sum(result.epochs for result in results),
-        "rows": sum(result.rows for result in results if result.verdict == RIGHT),
+        "rows": sum(result.rows for result in results if result.verdict is Ending.RIGHT),
         "round_seconds": round(sum(result.seconds for result in results)),
         "faults_by_variant": dict(sorted(by_variant.items())),
         "hits": [[kind, where, count] for (kind, where), count in sorted(hits.items())],
         "skipped": dict(sorted(skipped.items())),
         "wrong": [
-            {"seed": r.seed, "variant": r.variant, "verdict": r.verdict, "told": list(r.told),
-             "again": r.command}
-            for r in results if r.verdict != RIGHT
+            {"seed": r.seed, "variant": r.variant, "verdict": WORDS[r.verdict],
+             "told": list(r.told), "again": r.command}
+            for r in results if r.verdict is not Ending.RIGHT
         ],
     }
 
@@ -75,7 +76,7 @@ def page(told: dict[str, Any]) -> str:
     by_kind: Counter[str] = Counter()
     for (kind, _), count in hits.items():
         by_kind[kind] += count
-    right = told["verdicts"][RIGHT]
+    right = told["verdicts"][WORDS[Ending.RIGHT]]
     lines = [
         "# A campaign of faults",
         "",
@@ -91,7 +92,8 @@ def page(told: dict[str, Any]) -> str:
         *([told["remark"], ""] if told.get("remark") else []),
         "`make chaos-night` does it again; `headrace lab run faults round --seed N --variant NAME` "
         "repeats one round. The moments of faults depend on the machine, the faults themselves on "
-        "the seed alone.",
+        "the seed alone. All totals: `results/chaos-campaign.json`; round by round: "
+        "`results/chaos-campaign.jsonl`.",
         "",
         "A round is one run from its first epoch to its end. Its plan is drawn from the seed: some "
         "six starts of a driver, and what each of them suffers. Nothing is mocked: drivers, JVMs "

@@ -68,7 +68,7 @@ class StoppedError(Exception):
 
 
 @dataclass(slots=True)
-class Outcome:
+class Suffered:
     """What became of a round."""
 
     seconds: float = 0.0
@@ -85,7 +85,7 @@ class Round:
     def __init__(self, home: Home, variant: Variant, lives: Sequence[Life], seed: int) -> None:
         self._home, self._variant, self._lives = home, variant, tuple(lives)
         self._drawn = random.Random(seed)
-        self.outcome = Outcome()
+        self.outcome = Suffered()
         self._epoch_seconds = 1.0
         self._before = Progress(-1, 0, ())  # when the driver that runs was started
         self._driver: Driver | None = None
@@ -97,7 +97,7 @@ class Round:
         self._no_locks = Kind.TWO_DRIVERS in planned
         self._machine = 0  # each of the two has stores of its own
 
-    def run(self) -> Outcome:
+    def run(self) -> Suffered:
         """Go through all lives, and then to the end in peace."""
         begun = time.monotonic()
         home = self._home

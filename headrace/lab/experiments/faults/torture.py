@@ -30,7 +30,7 @@ class RunError(Exception):
 
 
 @dataclass(slots=True)
-class Outcome:
+class KilledRun:
     """What became of a run."""
 
     seconds: float = 0.0
@@ -41,10 +41,10 @@ class Outcome:
     kills: Counter[tuple[Kind, Phase]] = field(default_factory=Counter)
 
 
-def run(home: Home, kills: Sequence[Kill], seed: int, say: Say) -> Outcome:
+def run(home: Home, kills: Sequence[Kill], seed: int, say: Say) -> KilledRun:
     """Run to the end; give how it went."""
     home.folder.mkdir(parents=True, exist_ok=True)
-    outcome, drawn = Outcome(), random.Random(seed)
+    outcome, drawn = KilledRun(), random.Random(seed)
     begun = time.monotonic()
     shards = 2
     claimed = status(home.checkpoint).incarnation
@@ -85,12 +85,12 @@ def run(home: Home, kills: Sequence[Kill], seed: int, say: Say) -> Outcome:
     return outcome
 
 
-def _start(home: Home, shards: int, outcome: Outcome) -> Driver:
+def _start(home: Home, shards: int, outcome: KilledRun) -> Driver:
     outcome.starts += 1
     return Driver(home, shards=shards)
 
 
-def _restart_notes(home: Home, kill: Kill, shards: int, outcome: Outcome) -> str:
+def _restart_notes(home: Home, kill: Kill, shards: int, outcome: KilledRun) -> str:
     notes = ""
     if kill.wipe:
         shutil.rmtree(home.state, ignore_errors=True)

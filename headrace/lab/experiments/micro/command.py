@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.lab.commands import get_ready, number, say, today
+from headrace.lab.ending import exit_status
 from headrace.lab.experiments.micro.cases import CASES, Case, find
-from headrace.lab.experiments.micro.measure import Figure, Verdict, measure, sizes
+from headrace.lab.experiments.micro.measure import Compared, measure, sizes
 
 DEFAULT_ELEMENTS = 10_000_000
 PROFILE_ELEMENTS = 500_000
@@ -66,13 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure_all(args: argparse.Namespace, cases: list[Case]) -> int:
-    from headrace.lab.experiments.micro.report import record, save, show
-    from headrace.lab.experiments.micro.systems import FnApi, Headrace
+    from headrace.lab.experiments.micro.report import record, show
+    from headrace.lab.experiments.micro.runners import FnApi, Headrace
+    from headrace.lab.results.dated import save
 
     elements = args.elements or DEFAULT_ELEMENTS
     reference_repeats = args.reference_repeats or min(args.repeats, 2)
     ours, reference = Headrace(args.cores), None if args.alone else FnApi()
-    figures: list[Figure] = []
+    figures: list[Compared] = []
     try:
         for case in cases:
             figures.append(
@@ -92,15 +94,7 @@ def _measure_all(args: argparse.Namespace, cases: list[Case]) -> int:
             "reference_repeats": reference_repeats, "cores": args.cores,
         }
         print(f"saved as {save(record(figures, settings, today()), 'bench')}")
-    return exit_code(figures)
-
-
-def exit_code(figures: Sequence[Figure]) -> int:
-    """A wrong answer weighs more than a missed bar."""
-    verdicts = {figure.verdict for figure in figures}
-    if Verdict.WRONG in verdicts:
-        return 2
-    return 1 if Verdict.MISSED in verdicts else 0
+    return exit_status(figure.verdict for figure in figures)
 
 
 def _listing(elements: int) -> str:

@@ -1,31 +1,23 @@
 """Measures a case: warms up, repeats, checks every answer, and judges against the bar.
 
-Takes a case and the systems, gives a `Figure` with all samples in it. A system that gave one wrong
-answer has no rate: a fast wrong answer is not a result.
+Takes a case and the runners, gives a `Compared` with all samples in it. A runner that gave one
+wrong answer has no rate: a fast wrong answer is not a result.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 
+from headrace.lab.ending import Ending, of_bars
 from headrace.lab.experiments.micro.cases import Answer, Case
-from headrace.lab.experiments.micro.systems import System
+from headrace.lab.experiments.micro.runners import Runner
+from headrace.lab.results.summary import Better, Figure
 
 #: Elements of the small run before each measured one, a twentieth of it within these bounds. Before
 #: each: Spark lets workers go that were idle for a minute, and the other system may take longer.
 WARM_UP_LEAST, WARM_UP_MOST = 1_000, 20_000
-
-
-class Verdict(Enum):
-    """How a case ended."""
-
-    OK = "ok"  # right answers, the bar cleared
-    MISSED = "missed"  # right answers, the bar not cleared
-    WRONG = "wrong"  # an answer was wrong: the figures are void
-    NO_BAR = "no bar"  # right answers, nothing to clear in this run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +50,15 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """The outcome of a case."""
+class Compared:
+    """How a case went, on headrace and on the reference."""
 
     case: Case
     samples: tuple[Sample, ...]
     ours: Rate | None  # None: wrong, or not run
     reference: Rate | None
     peak_worker_bytes: int | None
-    verdict: Verdict
+    verdict: Ending
 
     @property
     def ratio(self) -> float | None:
@@ -74,6 +66,23 @@ class Figure:
         if self.ours is None or self.reference is None:
             return None
         return self.ours.median / self.reference.median
+
+    def figures(self) -> list[Figure]:
+        """Give rates and processor time in the lab's one form."""
+        found = []
+        for system in dict.fromkeys(sample.system for sample in self.samples):
+            own = [s for s in self.samples if s.system == system]
+            void = "" if all(s.right for s in own) else "a wrong answer"
+            rates = [s.elements / s.seconds for s in own]
+            cpu = [s.cpu_seconds / s.elements * 1e6 for s in own if s.cpu_seconds is not None]
+            for name, unit, better, samples in (
+                (f"{self.case.name} rate", "elements/s", Better.HIGHER, rates),
+                (f"{self.case.name} cpu", "s per million elements", Better.LOWER, cpu),
+            ):
+                found.append(
+                    Figure.of_samples(system, "micro", name, unit, better, samples, void)
+                )
+        return found
 
     def complaints(self) -> list[str]:
         """Say which answers were wrong, and how."""
@@ -93,17 +102,17 @@ def sizes(case: Case, elements: int) -> tuple[int, int | None]:
 
 def measure(
     case: Case,
-    ours: System,
-    reference: System | None,
+    ours: Runner,
+    reference: Runner | None,
     *,
     elements: int,
     repeats: int,
     reference_repeats: int,
     say: Callable[[str], None] = lambda _: None,
-) -> Figure:
+) -> Compared:
     """Measure one case. The two systems take turns, so that a slow hour hurts both."""
     our_size, reference_size = sizes(case, elements)
-    turns: list[tuple[System, int, int]] = [(ours, our_size, min(repeats, case.most_repeats))]
+    turns: list[tuple[Runner, int, int]] = [(ours, our_size, min(repeats, case.most_repeats))]
     if reference is not None and reference_size is not None:
         turns.append((reference, reference_size, min(reference_repeats, case.most_repeats)))
     samples: list[Sample] = []
@@ -120,7 +129,7 @@ def measure(
     return judge(case, samples, ours.name)
 
 
-def sample(case: Case, system: System, elements: int) -> Sample:
+def sample(case: Case, system: Runner, elements: int) -> Sample:
     """Run a case once."""
     run = system.run(case, elements)
     return Sample(
@@ -130,33 +139,26 @@ def sample(case: Case, system: System, elements: int) -> Sample:
     )
 
 
-def judge(case: Case, samples: Sequence[Sample], ours: str) -> Figure:
+def judge(case: Case, samples: Sequence[Sample], ours: str) -> Compared:
     """Turn samples into figures; wrong answers void them."""
     mine = rate_of([s for s in samples if s.system == ours])
     theirs = rate_of([s for s in samples if s.system != ours])
     peaks = [s.peak_worker_bytes for s in samples if s.peak_worker_bytes is not None]
     peak = max(peaks, default=None)
-    figure = Figure(
+    found = Compared(
         case=case, samples=tuple(samples), ours=mine, reference=theirs, peak_worker_bytes=peak,
-        verdict=Verdict.NO_BAR,
+        verdict=Ending.UNJUDGED,
     )
-    return Figure(
-        case=case, samples=tuple(samples), ours=mine, reference=theirs, peak_worker_bytes=peak,
-        verdict=_verdict(figure),
-    )
+    return replace(found, verdict=_verdict(found))
 
 
-def _verdict(figure: Figure) -> Verdict:
-    if not all(s.right for s in figure.samples):
-        return Verdict.WRONG
-    case, tests = figure.case, []
-    if case.bar is not None and figure.ratio is not None:
-        tests.append(figure.ratio >= case.bar)
-    if case.worker_limit_bytes is not None and figure.peak_worker_bytes is not None:
-        tests.append(figure.peak_worker_bytes < case.worker_limit_bytes)
-    if not tests:
-        return Verdict.NO_BAR
-    return Verdict.OK if all(tests) else Verdict.MISSED
+def _verdict(found: Compared) -> Ending:
+    case, cleared = found.case, []
+    if case.bar is not None and found.ratio is not None:
+        cleared.append(found.ratio >= case.bar)
+    if case.worker_limit_bytes is not None and found.peak_worker_bytes is not None:
+        cleared.append(found.peak_worker_bytes < case.worker_limit_bytes)
+    return of_bars(cleared, wrong=not all(s.right for s in found.samples))
 
 
 def rate_of(samples: Sequence[Sample]) -> Rate | None:

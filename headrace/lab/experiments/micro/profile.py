@@ -12,7 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.lab.experiments.micro.cases import Answer, Case
 from headrace.lab.experiments.micro.measured import MeasuredDoor, TaskFacts, measured_runner
-from headrace.lab.experiments.micro.systems import answer_of
+from headrace.lab.experiments.micro.runners import answer_of
 
 TOP = 35
 

@@ -1,44 +1,26 @@
-"""Shows figures as a table and writes them to a dated file. Measures nothing."""
+"""Shows figures as a table and gives them as plain data. Measures nothing."""
 
 from __future__ import annotations
 
 import datetime
-import json
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-import headrace
-from headrace.lab.commands import ROOT
-from headrace.lab.experiments.micro.measure import Figure, Rate, Verdict
+from headrace.lab.commands import PLAIN_WIDTH, count
+from headrace.lab.ending import Ending
+from headrace.lab.experiments.micro.measure import Compared, Rate
+from headrace.lab.results.dated import envelope
 
-#: Wide enough for the table where the terminal's width is not known.
-PLAIN_WIDTH = 170
-FORMAT = 1
-RESULTS = ROOT / "results"
-PACKAGES = ("apache-beam", "pyspark", "pyarrow", "numpy", "pandas")
+#: 2: with figures in the lab's one form, and its words for how a case ended.
+FORMAT = 2
 _COLOURS = {
-    Verdict.OK: "green", Verdict.MISSED: "yellow", Verdict.WRONG: "bold red", Verdict.NO_BAR: "dim"
+    Ending.OK: "green", Ending.MISSED: "yellow", Ending.WRONG: "bold red", Ending.RIGHT: "dim"
 }
-
-
-def count(number: float) -> str:
-    """Write a number of elements as people say it: 850, 20.0 K, 1.36 M.
-
-    >>> [count(n) for n in (850, 20_000, 1_361_000)]
-    ['850', '20.0 K', '1.36 M']
-    """
-    if number >= 1e6:
-        return f"{number / 1e6:.2f} M"
-    return f"{number / 1e3:.1f} K" if number >= 1e3 else f"{number:.0f}"
 
 
 def _rate(rate: Rate | None) -> str:
@@ -49,12 +31,12 @@ def _rate(rate: Rate | None) -> str:
     return f"{count(rate.median)} ({count(rate.low)} to {count(rate.high)})"
 
 
-def _elements(figure: Figure) -> str:
+def _elements(figure: Compared) -> str:
     found = dict.fromkeys(count(s.elements) for s in figure.samples)
     return " / ".join(found)
 
 
-def _bar(figure: Figure) -> str:
+def _bar(figure: Compared) -> str:
     case = figure.case
     if case.worker_limit_bytes is not None:
         return f"worker < {case.worker_limit_bytes / 1e9:.1f} GB"
@@ -66,7 +48,7 @@ def _cpu(rate: Rate | None) -> str:
     return "-" if found is None else f"{found:.2f}"
 
 
-def table(figures: Sequence[Figure], *, plain: bool) -> Table:
+def table(figures: Sequence[Compared], *, plain: bool) -> Table:
     """Lay the figures out."""
     made = Table(box=box.ASCII2 if plain else box.SIMPLE_HEAD, show_lines=False)
     made.add_column("case")
@@ -87,7 +69,7 @@ def table(figures: Sequence[Figure], *, plain: bool) -> Table:
     return made
 
 
-def show(figures: Sequence[Figure], console: Console | None = None) -> None:
+def show(figures: Sequence[Compared], console: Console | None = None) -> None:
     """Print the table, then what each case is, then what was wrong."""
     console = console or Console()
     if not console.is_terminal:
@@ -101,30 +83,13 @@ def show(figures: Sequence[Figure], console: Console | None = None) -> None:
             )
 
 
-def record(figures: Sequence[Figure], settings: dict[str, Any], today: datetime.date) -> Any:
+def record(figures: Sequence[Compared], settings: dict[str, Any], today: datetime.date) -> Any:
     """Give everything as plain data: raw samples, versions, and the machine without its name."""
-    return envelope(FORMAT, settings, today, [_case(figure) for figure in figures])
+    kept = [each for figure in figures for each in figure.figures()]
+    return envelope(FORMAT, settings, today, [_case(figure) for figure in figures], kept)
 
 
-def envelope(
-    number: int, settings: dict[str, Any], today: datetime.date, cases: list[Any]
-) -> dict[str, Any]:
-    """Put cases into what every file of results says of its run; `number` is the file's format."""
-    return {
-        "format": number,
-        "date": today.isoformat(),
-        "versions": {
-            "headrace": headrace.__version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in PACKAGES},
-        },
-        "machine": machine(),
-        "settings": settings,
-        "cases": cases,
-    }
-
-
-def _case(figure: Figure) -> dict[str, Any]:
+def _case(figure: Compared) -> dict[str, Any]:
     return {
         "name": figure.case.name,
         "what": figure.case.what,
@@ -137,39 +102,3 @@ def _case(figure: Figure) -> dict[str, Any]:
         "peak_worker_bytes": figure.peak_worker_bytes,
         "samples": [asdict(sample) | {"right": sample.right} for sample in figure.samples],
     }
-
-
-def machine() -> dict[str, Any]:
-    """Give what matters about the machine for a rate."""
-    return {
-        "system": platform.system(),
-        "architecture": platform.machine(),
-        "cores": os.cpu_count(),
-        "processor": _processor(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-    }
-
-
-def _processor() -> str | None:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or None
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, None)
-
-
-def save(content: Any, kind: str, folder: Path = RESULTS) -> Path:
-    """Write a new dated file; one that is there is never written again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content, indent=2) + "\n"
-    number = 1
-    while True:
-        path = folder / f"{content['date']}-{kind}{'' if number == 1 else f'-{number}'}.json"
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            number += 1
-            continue
-        return path

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headrace.lab.experiments.reference.asked import Answer, Ending
+from headrace.lab.ending import Ending
+from headrace.lab.experiments.reference.asked import Answer
 from headrace.lab.reference import (
     SOME,
     WHOLE,

@@ -11,13 +11,13 @@ import logging
 import multiprocessing
 import tempfile
 from dataclasses import dataclass
-from enum import Enum
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError, UnsupportedTransformError
 from headrace.lab.catalog import CATALOG
+from headrace.lab.ending import Ending
 from headrace.lab.reference import digest_of
 from headrace.lab.run import expected, run_workload
 from headrace.lab.systems.choose import choose
@@ -27,16 +27,6 @@ from headrace.lab.workload import Mode, Workload
 
 #: How long a process may take to end by itself.
 _FAREWELL_SECONDS = 30
-
-
-class Ending(Enum):
-    """How an answer came out."""
-
-    RIGHT = "right"  # as the oracle has it
-    WRONG = "WRONG"  # not so
-    REFUSED = "refused"  # the system cannot answer such a question
-    FAILED = "failed"  # an error
-    LATE = "late"  # given up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

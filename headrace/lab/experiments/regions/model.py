@@ -62,7 +62,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Passage:
     """What came out."""
 
     items: list[Item]  # in the order in which they left
@@ -160,7 +160,7 @@ class Cores:
                 self._start(self._ready.popleft())
 
 
-def simulate(region: Region, costs: Costs) -> Outcome:
+def simulate(region: Region, costs: Costs) -> Passage:
     """Run the model."""
     cores = Cores(region.cores, region.boost)
     items: list[Item] = []
@@ -174,7 +174,7 @@ def simulate(region: Region, costs: Costs) -> Outcome:
     made.splitter.queue.extend((0, item) for item in _source(region))
     cores.wake(made.splitter)
     cores.run()
-    return Outcome(items=items, times=times, busy=cores.busy)
+    return Passage(items=items, times=times, busy=cores.busy)
 
 
 def sequential_rate(region: Region, costs: Costs) -> float:

@@ -17,6 +17,9 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.lab.commands import get_ready, say, today
+from headrace.lab.ending import exit_status
+
+FORMAT = 2
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,40 +71,39 @@ def soak(spark: Any, args: argparse.Namespace) -> int:
                     say=say,
                 )
             )
-    verdict = judge(phases[0], phases[1])
+    found = judge(phases[0], phases[1])
     made = Table(title="the first phase, after its warm-up", title_justify="left")
     made.add_column("")
     for column in ("median", "per hour", "in this run", "allowed", "verdict"):
         made.add_column(column, justify="right")
-    for found in verdict.trends:
+    for each in found.trends:
         made.add_row(
-            f"{found.name}, {found.unit}", f"{found.median:.3g}", f"{found.slope:+.3g}",
-            f"{found.growth:+.3g}", f"{found.allowed:.3g}", "flat" if found.flat else "GROWS",
+            f"{each.name}, {each.unit}", f"{each.median:.3g}", f"{each.slope:+.3g}",
+            f"{each.growth:+.3g}", f"{each.allowed:.3g}", "flat" if each.flat else "GROWS",
         )
     console = Console(width=110)
     console.print(made)
     told = [
-        f"ten times longer lives: {verdict.state_ratio:.1f} times the state, epoch time "
-        f"{verdict.epoch_ratio:.2f} times (bar <= {EPOCH_BAR})",
+        f"ten times longer lives: {found.state_ratio:.1f} times the state, epoch time "
+        f"{found.epoch_ratio:.2f} times (bar <= {EPOCH_BAR})",
         f"load of the machine over a minute: {load:.1f} before, {os.getloadavg()[0]:.1f} after",
-        *(f"WRONG: {complaint}" for complaint in verdict.wrong),
-        "verdict: " + ("flat" if verdict.flat else "not flat"),
+        *(f"WRONG: {complaint}" for complaint in found.wrong),
+        "verdict: " + ("flat" if found.flat else "not flat"),
     ]
     for line in told:
         console.print(line, highlight=False, markup=False)
     args.plot.write_text(svg(charts(phases)), encoding="utf-8")
     console.print(f"drawn: {args.plot}", highlight=False, markup=False)
     if args.save:
-        _save(args, phases, verdict, load)
-    return 2 if verdict.wrong else 0 if verdict.cleared else 1
+        _save(args, phases, found, load)
+    return exit_status([found.ending])
 
 
-def _save(args: argparse.Namespace, phases: Any, verdict: Any, load: float) -> None:
-    from headrace.lab.experiments.micro.report import save
-    from headrace.lab.experiments.streaming.report import record
+def _save(args: argparse.Namespace, phases: Any, found: Any, load: float) -> None:
+    from headrace.lab.results.dated import envelope, save
 
     settings = {"minutes": args.minutes, "rate": args.rate, "trigger": args.trigger, "load": load}
-    content = record([], settings, today()) | {
-        "phases": [asdict(phase) for phase in phases], "verdict": asdict(verdict),
+    content = envelope(FORMAT, settings, today(), []) | {
+        "phases": [asdict(phase) for phase in phases], "verdict": asdict(found),
     }
     print(f"saved as {save(content, 'soak')}")

@@ -18,6 +18,7 @@ from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import headrace
+from headrace.lab.ending import Ending, of_bars
 from headrace.lab.experiments.soak.fit import WARM_UP_SHARE, Trend, settled, trend
 from headrace.lab.experiments.soak.pipeline import NAMESPACE, Life, build, complaints
 from headrace.lab.experiments.soak.plot import Chart, Series
@@ -41,7 +42,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Soaked:
     """What a soak showed."""
 
     trends: tuple[Trend, ...]
@@ -55,9 +56,9 @@ class Verdict:
         return all(found.flat for found in self.trends)
 
     @property
-    def cleared(self) -> bool:
-        """Whether all is well."""
-        return self.flat and self.epoch_ratio <= EPOCH_BAR and not self.wrong
+    def ending(self) -> Ending:
+        """How it ended: flat and fast enough, or not; rows that were lost weigh more."""
+        return of_bars((self.flat, self.epoch_ratio <= EPOCH_BAR), wrong=bool(self.wrong))
 
 
 def plan(minutes: float, rows_per_second: int) -> tuple[tuple[float, Life], tuple[float, Life]]:
@@ -140,9 +141,9 @@ def trends(samples: Sequence[Sample]) -> tuple[Trend, ...]:
     )
 
 
-def judge(first: Phase, second: Phase) -> Verdict:
+def judge(first: Phase, second: Phase) -> Soaked:
     """Say how the soak went."""
-    return Verdict(
+    return Soaked(
         trends=trends(first.samples),
         state_ratio=_settled_ratio(first, second, lambda s: float(s.state_rows)),
         epoch_ratio=_settled_ratio(first, second, lambda s: s.epoch_seconds),

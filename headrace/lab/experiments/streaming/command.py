@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.lab.commands import get_ready, number, say, today
+from headrace.lab.ending import exit_status
 from headrace.lab.experiments.streaming.bed import Bed
-from headrace.lab.experiments.streaming.figures import Outcome, exit_code
+from headrace.lab.experiments.streaming.figures import CaseResult
 
 #: Run when no case is named.
 USUAL = ("epoch", "throughput", "sliding", "restore", "pending")
@@ -58,20 +59,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     get_ready()
     outcomes = _measure_all(args, args.case or USUAL)
     if args.save:
-        from headrace.lab.experiments.micro.report import save
         from headrace.lab.experiments.streaming.report import record
+        from headrace.lab.results.dated import save
 
         settings = {name: value for name, value in vars(args).items() if name != "save"}
         print(f"saved as {save(record(outcomes, settings, today()), 'streaming')}")
-    return exit_code(outcomes)
+    return exit_status(outcome.verdict for outcome in outcomes)
 
 
-def _measure_all(args: argparse.Namespace, cases: Sequence[str]) -> list[Outcome]:
+def _measure_all(args: argparse.Namespace, cases: Sequence[str]) -> list[CaseResult]:
     from headrace.lab.experiments.streaming.report import show
 
     spark = session(args.cores) if set(cases) - {"pending"} else None
     bed = Bed(spark=spark, cores=args.cores, say=say)
-    outcomes: list[Outcome] = []
+    outcomes: list[CaseResult] = []
     try:
         for case in cases:
             outcomes.append(_measures(args)[case](bed))
@@ -83,7 +84,7 @@ def _measure_all(args: argparse.Namespace, cases: Sequence[str]) -> list[Outcome
     return outcomes
 
 
-def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], Outcome]]:
+def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], CaseResult]]:
     from headrace.lab.experiments.streaming import (
         epoch,
         hotcombine,

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import FixedWindows
 from headrace.io import ReadFromSpark
 from headrace.lab.experiments.micro.pipelines import NAMESPACE
 from headrace.lab.experiments.streaming.bed import Bed, answer_of, load, wait_for
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line
 
 ROWS = 10
 KEYS = 10
@@ -113,7 +113,7 @@ def native_epochs(bed: Bed, stateful: int, epochs: int) -> tuple[list[Progress],
     return found, [f"native: batches {short} had not {ROWS} rows"] if short else []
 
 
-def measure(bed: Bed, *, epochs: int = 40, rounds: int = 3) -> Outcome:
+def measure(bed: Bed, *, epochs: int = 40, rounds: int = 3) -> CaseResult:
     """Run all variants in turns."""
     if not COLD_EPOCHS < epochs <= MOST_EPOCHS:
         msg = f"{epochs} epochs: must be more than {COLD_EPOCHS}, and {MOST_EPOCHS} at most"
@@ -141,7 +141,7 @@ def measure(bed: Bed, *, epochs: int = 40, rounds: int = 3) -> Outcome:
         what="one stateful exchange over Spark's own windowed count", value=ratio, limit=BAR,
         at_most=True,
     )
-    return Outcome(
+    return CaseResult(
         case="epoch", what=f"an epoch of {ROWS} rows, {bed.cores} cores",
         lines=tuple(lines.values()), bars=(bar,), wrong=tuple(wrong), load=(before, load()),
     )

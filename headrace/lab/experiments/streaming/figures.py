@@ -6,10 +6,11 @@ Judges, but measures nothing and prints nothing.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.lab.experiments.micro.measure import Verdict
+from headrace.lab.ending import Ending, of_bars
+from headrace.lab.results.summary import Better, Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CaseResult:
     """How a case went."""
 
     case: str
@@ -59,21 +60,20 @@ class Outcome:
     load: tuple[float, float] = (0.0, 0.0)  # of the machine over one minute, before and after
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Ending:
         """A wrong answer voids everything else."""
-        if self.wrong:
-            return Verdict.WRONG
-        if not self.bars:
-            return Verdict.NO_BAR
-        return Verdict.OK if all(bar.cleared for bar in self.bars) else Verdict.MISSED
+        return of_bars((bar.cleared for bar in self.bars), wrong=bool(self.wrong))
 
-
-def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """0: all is well; 1: a bar was missed; 2: an answer was wrong."""
-    verdicts = {outcome.verdict for outcome in outcomes}
-    if Verdict.WRONG in verdicts:
-        return 2
-    return 1 if Verdict.MISSED in verdicts else 0
+    def figures(self) -> list[Figure]:
+        """Give the lines in the lab's one form; what grows with time is better low."""
+        return [
+            Figure.of_samples(
+                line.name, "streaming", self.case, line.unit,
+                Better.HIGHER if line.unit.endswith("/s") else Better.LOWER, line.samples,
+                "; ".join(self.wrong),
+            )
+            for line in self.lines
+        ]
 
 
 def differences(

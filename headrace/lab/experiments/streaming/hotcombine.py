@@ -24,7 +24,7 @@ from apache_beam.utils.windowed_value import PaneInfoTiming
 from headrace.lab.data.beam_source import Events
 from headrace.lab.data.timeline import Timeline
 from headrace.lab.experiments.streaming.bed import Bed, answer_of, load
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome, differences
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line, differences
 from headrace.lab.experiments.streaming.pipelines import Tally
 from headrace.lab.meter import Meter
 
@@ -166,7 +166,7 @@ def run(
     )
 
 
-def measure(bed: Bed, *, elements: int, rounds: int) -> Outcome:
+def measure(bed: Bed, *, elements: int, rounds: int) -> CaseResult:
     """Run all in turns."""
     before = load()
     runs: dict[str, Callable[[int], Sample]] = {}
@@ -189,7 +189,7 @@ def measure(bed: Bed, *, elements: int, rounds: int) -> Outcome:
                 f"hot {sample.hot}"
             )
     lines = {name: _line(name, samples) for name, samples in found.items()}
-    return Outcome(
+    return CaseResult(
         case="hotcombine",
         what=f"one key with half of {elements:,} elements, {SHARDS} shards, {bed.cores} cores",
         lines=tuple(lines.values()), bars=tuple(_bars(lines)),

@@ -27,7 +27,7 @@ from apache_beam.transforms.window import FixedWindows
 from headrace.io import ReadFromSpark
 from headrace.lab.experiments.streaming.bed import Bed, answer_of, load, wait_for
 from headrace.lab.experiments.streaming.data import START_SECONDS, stream, write_file
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome, differences
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line, differences
 from headrace.lab.experiments.streaming.pipelines import Tally
 from headrace.lab.meter import Meter
 
@@ -181,7 +181,7 @@ def _came(result: Any, rows: int) -> bool:
     return answer_of(result).get("seen", 0) >= rows
 
 
-def measure(bed: Bed, *, rows: int = 5_000_000, rounds: int = 1) -> Outcome:
+def measure(bed: Bed, *, rows: int = 5_000_000, rounds: int = 1) -> CaseResult:
     """Run each shape at a fifth of the size and at the whole size, in turns."""
     before = load()
     sizes = (rows // 5, rows)
@@ -212,7 +212,7 @@ def measure(bed: Bed, *, rows: int = 5_000_000, rounds: int = 1) -> Outcome:
             what=f"{shape}: time per element, five times as many over the smaller run",
             value=made[1].median / made[0].median, limit=BAR, at_most=True,
         ))  # fmt: skip
-    return Outcome(
+    return CaseResult(
         case="hotkey", what=f"one key with half of {rows:,} elements, {bed.cores} shards",
         lines=tuple(lines), bars=tuple(bars), wrong=tuple(wrong), load=(before, load()),
     )

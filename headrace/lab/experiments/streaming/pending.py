@@ -21,7 +21,7 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from headrace.lab.experiments.streaming.bed import Bed, load
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line
 from headrace.state.chain import Chain
 from headrace.state.files import Files
 from headrace.state.lmdb_store import forget_local, open_partition
@@ -175,7 +175,7 @@ def decoded(size: int) -> int:
     return coder.impl.decoded
 
 
-def measure(bed: Bed | None = None, *, scale: float = 1.0, rounds: int = 3) -> Outcome:
+def measure(bed: Bed | None = None, *, scale: float = 1.0, rounds: int = 3) -> CaseResult:
     """Run the sizes in turns."""
     before = load()
     sizes = [round(size * scale) for size in SIZES]
@@ -212,7 +212,7 @@ def measure(bed: Bed | None = None, *, scale: float = 1.0, rounds: int = 3) -> O
         what="time per element, the most that a larger size takes over a smaller", value=growth,
         limit=BAR, at_most=True,
     )
-    return Outcome(
+    return CaseResult(
         case="pending", what=f"elements that wait for {WINDOWS:,} side windows, one shard",
         lines=lines, bars=(bar,), wrong=tuple(wrong), load=(before, load()),
     )

@@ -1,4 +1,4 @@
-"""Shows outcomes as a table and writes them to a dated file. Measures nothing."""
+"""Shows results as a table and gives them as plain data. Measures nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from headrace.lab.experiments.micro.report import PLAIN_WIDTH, count, envelope
-from headrace.lab.experiments.streaming.figures import Line, Outcome
+from headrace.lab.commands import PLAIN_WIDTH, count
+from headrace.lab.experiments.streaming.figures import CaseResult, Line
+from headrace.lab.results.dated import envelope
 
-FORMAT = 1
+#: 2: with figures in the lab's one form, and its words for how a case ended.
+FORMAT = 2
 
 
 def amount(value: float) -> str:
@@ -28,7 +30,7 @@ def amount(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def table(outcome: Outcome, *, plain: bool) -> Table:
+def table(outcome: CaseResult, *, plain: bool) -> Table:
     """Lay one case out."""
     made = Table(
         box=box.ASCII2 if plain else box.SIMPLE_HEAD, title=f"{outcome.case}: {outcome.what}",
@@ -52,7 +54,7 @@ def _details(line: Line) -> str:
     return ", ".join(f"{name} {amount(value)}" for name, value in line.details.items())
 
 
-def show(outcomes: Sequence[Outcome], console: Console | None = None) -> None:
+def show(outcomes: Sequence[CaseResult], console: Console | None = None) -> None:
     """Print a table for each case, its bars, and what was wrong."""
     console = console or Console()
     if not console.is_terminal:
@@ -75,12 +77,13 @@ def show(outcomes: Sequence[Outcome], console: Console | None = None) -> None:
         )
 
 
-def record(outcomes: Sequence[Outcome], settings: dict[str, Any], today: datetime.date) -> Any:
+def record(outcomes: Sequence[CaseResult], settings: dict[str, Any], today: datetime.date) -> Any:
     """Give everything as plain data: raw samples, versions, and the machine without its name."""
-    return envelope(FORMAT, settings, today, [_case(outcome) for outcome in outcomes])
+    figures = [figure for outcome in outcomes for figure in outcome.figures()]
+    return envelope(FORMAT, settings, today, [_case(outcome) for outcome in outcomes], figures)
 
 
-def _case(outcome: Outcome) -> dict[str, Any]:
+def _case(outcome: CaseResult) -> dict[str, Any]:
     return asdict(outcome) | {
         "verdict": outcome.verdict.value,
         "lines": [

@@ -20,7 +20,7 @@ from headrace.engine.checkpoint_reading import epochs_of, read_manifest
 from headrace.lab.experiments.streaming import pipelines
 from headrace.lab.experiments.streaming.bed import Bed, answer_of, load, wait_for
 from headrace.lab.experiments.streaming.data import START_SECONDS, stream, write_file
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line
 from headrace.state.files import Files
 from headrace.state.lmdb_store import forget_local, open_partition
 
@@ -82,7 +82,7 @@ def restoring(folder: Path) -> tuple[float, int]:
     return seconds, rows
 
 
-def measure(bed: Bed, *, keys: int = 1_000_000, rounds: int = 3) -> Outcome:
+def measure(bed: Bed, *, keys: int = 1_000_000, rounds: int = 3) -> CaseResult:
     """Fill the state once, then restart again and again."""
     before = load()
     alone: list[float] = []
@@ -133,7 +133,7 @@ def measure(bed: Bed, *, keys: int = 1_000_000, rounds: int = 3) -> Outcome:
     bar = Bar(
         what="seconds for restoring", value=lines[2].median, limit=BAR_SECONDS, at_most=True
     )
-    return Outcome(
+    return CaseResult(
         case="restore", what=f"restart with {keys:,} keys of state, {bed.cores} shards",
         lines=lines, bars=(bar,), wrong=tuple(wrong), load=(before, load()),
     )

@@ -20,7 +20,7 @@ from headrace.lab.data.beam_source import Events
 from headrace.lab.data.timeline import Timeline
 from headrace.lab.experiments.micro.pipelines import NAMESPACE
 from headrace.lab.experiments.streaming.bed import Bed, answer_of, load
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome, differences
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line, differences
 
 SIZE_SECONDS, PERIOD_SECONDS, KEYS, RATE = 300, 1, 1_000, 10_000
 #: Without slices an element costs this much more, or nearly.
@@ -102,7 +102,7 @@ def run(bed: Bed, elements: int, *flags: str) -> tuple[float, int, list[str]]:
         return seconds, most, wrong
 
 
-def measure(bed: Bed, *, elements: int, rounds: int) -> Outcome:
+def measure(bed: Bed, *, elements: int, rounds: int) -> CaseResult:
     """Run both in turns."""
     before = load()
     cases = {
@@ -129,7 +129,7 @@ def measure(bed: Bed, *, elements: int, rounds: int) -> Outcome:
         for name in cases
     )
     ratio = lines[0].median / lines[1].median
-    return Outcome(
+    return CaseResult(
         case="sliding",
         what=f"{SIZE_SECONDS} s every {PERIOD_SECONDS} s, {KEYS} keys, {bed.cores} cores",
         lines=lines,

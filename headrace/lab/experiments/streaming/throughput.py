@@ -22,7 +22,7 @@ from headrace.lab.experiments.streaming.data import (
     write_rows,
     write_sides,
 )
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome, differences
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line, differences
 
 BAR = 3.0
 #: Rows of a key in each of its windows; the number of keys follows from the number of rows.
@@ -118,7 +118,7 @@ def runs_of(bed: Bed, rows: int) -> dict[str, tuple[str, Rows, Run]]:
     return found
 
 
-def measure(bed: Bed, *, rows: int = 1_000_000, rounds: int = 3) -> Outcome:
+def measure(bed: Bed, *, rows: int = 1_000_000, rounds: int = 3) -> CaseResult:
     """Run all variants in turns, each once small before the first turn."""
     before = load()
     runs = runs_of(bed, rows)
@@ -139,7 +139,7 @@ def measure(bed: Bed, *, rows: int = 1_000_000, rounds: int = 3) -> Outcome:
         )
         for name, found in rates.items()
     }
-    return Outcome(
+    return CaseResult(
         case="throughput", what=f"rows from Parquet files, {bed.cores} cores",
         lines=tuple(lines.values()), bars=tuple(_bar(lines, kind) for kind in (WITHIN, ACROSS)),
         wrong=tuple(wrong), load=(before, load()),

@@ -20,7 +20,7 @@ from apache_beam.transforms.window import FixedWindows
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark
 from headrace.lab.experiments.streaming.bed import Bed, answer_of, load
 from headrace.lab.experiments.streaming.data import CLOSING_KEY, START_SECONDS, stream, write_file
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome, differences
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line, differences
 from headrace.lab.experiments.streaming.pipelines import CountUntilEnd, Tally
 from headrace.lab.meter import Meter
 
@@ -112,7 +112,7 @@ def expected(windows: int) -> dict[str, int]:
     return {"windows": windows, "rows": windows, "mixed": windows * (windows + 1) // 2}
 
 
-def measure(bed: Bed, *, windows: int = 1_000_000, rounds: int = 1) -> Outcome:
+def measure(bed: Bed, *, windows: int = 1_000_000, rounds: int = 1) -> CaseResult:
     """Run each shape at a fifth of the size and at the whole size, in turns."""
     before = load()
     sizes = (windows // 5, windows)
@@ -143,7 +143,7 @@ def measure(bed: Bed, *, windows: int = 1_000_000, rounds: int = 1) -> Outcome:
             what=f"{shape}: time per window, five times as many over the smaller run",
             value=made[1].median / made[0].median, limit=BAR, at_most=True,
         ))  # fmt: skip
-    return Outcome(
+    return CaseResult(
         case="windows", what=f"{windows:,} open windows that close at once, {bed.cores} shards",
         lines=tuple(lines), bars=tuple(bars), wrong=tuple(wrong), load=(before, load()),
     )

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.lab.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
-from headrace.lab.experiments.micro.report import envelope, save
+from headrace.lab.ending import Ending, exit_status
 from headrace.lab.experiments.table.runs import Cell, measure
-from headrace.lab.experiments.table.table import Line, keep, kept, page, record
+from headrace.lab.experiments.table.table import Line, figures, keep, kept, page, record
+from headrace.lab.results.dated import envelope, named, save
 from headrace.lab.systems.choose import SYSTEMS, choose
 from headrace.lab.systems.system import System
 from headrace.lab.workload import Mode, Workload
@@ -60,12 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mode = Mode.BATCH if args.batch else Mode.STREAMING
     workloads = [each for each in chosen(made, args.what) if mode in each.modes]
     lines, reused = _measure_all(args, workloads)
-    text = page(lines, _head(args, mode, reused), args.system or SYSTEMS)
-    print(text)
+    saved = None
     if args.save:
         settings = vars(args) | {"keep": None if args.keep is None else args.keep.name}
-        told = envelope(FORMAT, settings, today(), record(lines))
-        print(f"saved as {save(told, f'workloads-{mode.value}')}")
+        told = envelope(FORMAT, settings, today(), record(lines), figures(lines))
+        saved = save(told, f"workloads-{mode.value}")
+        print(f"saved as {saved}")
+    head = f"{_head(args, mode, reused)} {named(saved)}"
+    text = page(lines, head, args.system or SYSTEMS)
+    print(text)
     if args.page:
         PAGE.write_text(text)
     return _status(lines)
@@ -94,7 +98,7 @@ def _measure_all(args: Any, workloads: Sequence[Workload]) -> tuple[list[Line], 
                 cells.append(cell)
                 rate = f" ({cell.told})" if cell.rate is None else f", {cell.rate:,.0f} events/s"
                 name = f"{workload.full_name} on {system.name}"
-                say(f"{turn} of {len(workloads)}: {name}: {cell.verdict}{rate}")
+                say(f"{turn} of {len(workloads)}: {name}: {cell.verdict.value}{rate}")
             lines.append(Line(workload=workload, cells=tuple(cells)))
     finally:
         for system in systems:
@@ -131,6 +135,5 @@ def _head(args: Any, mode: Mode, reused: int) -> str:
 
 
 def _status(lines: Sequence[Line]) -> int:
-    if any(cell.verdict in ("WRONG", "failed") for line in lines for cell in line.cells):
-        return 2
-    return 1 if any(line.missed() for line in lines) else 0
+    missed = [Ending.MISSED for line in lines if line.missed()]
+    return exit_status([*missed, *(cell.verdict for line in lines for cell in line.cells)])

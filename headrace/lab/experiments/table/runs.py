@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import OptionError, UnsupportedTransformError
+from headrace.lab.ending import Ending
 from headrace.lab.run import Report, run_workload
 from headrace.lab.systems.system import Request, System
 from headrace.lab.workload import Mode, Workload
@@ -35,13 +36,13 @@ class Cell:
     mode: str = ""
     seconds: float | None = None
     rows: int | None = None
-    verdict: str = ""  # right, unbroken (no answer is known beforehand), WRONG, refused, failed
+    verdict: Ending = Ending.UNJUDGED
     told: str = ""  # the reason, or what was wrong
 
     @property
     def rate(self) -> float | None:
         """Events per second; None without a right answer: a wrong one voids the figure."""
-        if self.verdict not in ("right", "unbroken") or not self.seconds:
+        if not self.verdict.counts or not self.seconds:
             return None
         return self.events / self.seconds
 
@@ -71,11 +72,11 @@ def measure(
     try:
         report = _climb(run, events, patience)
     except (OptionError, UnsupportedTransformError) as refusal:
-        return Cell(**place, verdict="refused", told=str(refusal))
+        return Cell(**place, verdict=Ending.REFUSED, told=str(refusal))
     except Exception as failure:  # noqa: BLE001 (the cell of the table says so)
         first = (str(failure).strip().splitlines() or [""])[0]
         say(f"  failed: {type(failure).__name__}: {first}")
-        return Cell(**place, verdict="failed", told=f"{type(failure).__name__}: {first}")
+        return Cell(**place, verdict=Ending.FAILED, told=f"{type(failure).__name__}: {first}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return _cell(place, report)
@@ -125,10 +126,11 @@ def _cell(place: dict[str, Any], report: Report) -> Cell:
     )
 
 
-def _judged(report: Report) -> tuple[str, str]:
+def _judged(report: Report) -> tuple[Ending, str]:
     verdict = report.verdict
     if verdict is None:
-        return "unjudged", report.unjudged
+        return Ending.UNJUDGED, report.unjudged
     if verdict.right and report.row_count and not verdict.expected:
-        return "unbroken", "its rows break no rule; which rows there must be depends on the clock"
-    return "right" if verdict.right else "WRONG", " ".join(verdict.lines()[:2])
+        told = "its rows break no rule; which rows there must be depends on the clock"
+        return Ending.UNBROKEN, told
+    return Ending.RIGHT if verdict.right else Ending.WRONG, " ".join(verdict.lines()[:2])

@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.lab.experiments.micro.report import count
+from headrace.lab.commands import count
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.table.runs import Cell
+from headrace.lab.results.summary import Better, Figure
 from headrace.lab.workload import Workload
 
 #: Events per second that every workload must reach, and stateless ones.
@@ -81,7 +83,7 @@ def page(lines: Sequence[Line], head: str, systems: Sequence[str]) -> str:
         f"* {line.workload.full_name}, {cell.system}: {cell.told}"
         for line in lines
         for cell in line.cells
-        if cell.verdict != "right"
+        if cell.verdict is not Ending.RIGHT
     ]
     notes += [_reason(line) for line in lines if line.missed()]
     return "\n".join([head, "", *rows, "", *notes, ""])
@@ -98,9 +100,9 @@ def _reason(line: Line) -> str:
 
 def _told(cell: Cell) -> str:
     if cell.rate is None:
-        return cell.verdict
+        return cell.verdict.value
     fewer = "" if cell.events == cell.asked else f" ({cell.events:,} events)"
-    return f"{cell.verdict}, {count(cell.rate)}/s{fewer}"
+    return f"{cell.verdict.value}, {count(cell.rate)}/s{fewer}"
 
 
 def _ratio(line: Line, system: str) -> str:
@@ -115,16 +117,32 @@ def record(lines: Sequence[Line]) -> list[Any]:
             "name": line.workload.full_name,
             "stateless": line.workload.stateless,
             "missed": line.missed(),
-            "cells": [asdict(cell) | {"rate": cell.rate} for cell in line.cells],
+            "cells": [_plain(cell) | {"rate": cell.rate} for cell in line.cells],
         }
         for line in lines
     ]
 
 
+def figures(lines: Sequence[Line]) -> list[Figure]:
+    """Give the rates in the lab's one form."""
+    return [
+        Figure.of_samples(
+            cell.system, "table", line.workload.full_name, "events/s", Better.HIGHER,
+            [] if cell.rate is None else [cell.rate], "" if cell.verdict.counts else cell.told,
+        )
+        for line in lines
+        for cell in line.cells
+    ]
+
+
+def _plain(cell: Cell) -> dict[str, Any]:
+    return asdict(cell) | {"verdict": cell.verdict.value}
+
+
 def keep(path: Path, workload: str, cell: Cell) -> None:
     """Add a cell to a file of lines."""
     with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"workload": workload, **asdict(cell)}) + "\n")
+        file.write(json.dumps({"workload": workload, **_plain(cell)}) + "\n")
 
 
 def kept(path: Path) -> dict[tuple[str, str], Cell]:
@@ -134,7 +152,8 @@ def kept(path: Path) -> dict[tuple[str, str], Cell]:
     found = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
-        name, cell = told.pop("workload"), Cell(**told)
-        if cell.verdict in ("right", "unbroken", "refused"):
+        name = told.pop("workload")
+        cell = Cell(**told | {"verdict": Ending(told["verdict"])})
+        if cell.verdict.counts or cell.verdict is Ending.REFUSED:
             found[name, cell.system] = cell
     return found

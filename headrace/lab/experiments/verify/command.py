@@ -12,14 +12,15 @@ from typing import Any
 
 from headrace.lab.catalog import CATALOG
 from headrace.lab.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
-from headrace.lab.experiments.micro.report import envelope, save
 from headrace.lab.experiments.verify.choices import EVENTS, GROUP, tries
 from headrace.lab.experiments.verify.conditions import LEAST_EPOCHS, PARTS, Cell, Condition
-from headrace.lab.experiments.verify.kill import Crash
+from headrace.lab.experiments.verify.kill import GAPS
 from headrace.lab.experiments.verify.runs import verify
 from headrace.lab.experiments.verify.table import head, keep, kept, plain, table
+from headrace.lab.results.dated import envelope, named, save
 from headrace.lab.systems.headrace_system import HeadraceSystem
 from headrace.lab.workload import Workload
+from headrace.state.crash_points import Point
 
 FORMAT = 1
 PAGE = ROOT / "docs" / "verification.md"
@@ -47,11 +48,10 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def crash_of(workload: Workload) -> Crash:
+def crash_of(workload: Workload) -> Point:
     """Give the place where a workload's driver is killed: they take turns along the catalogue."""
     names = [each.full_name for suite in CATALOG.suites for each in CATALOG.of_suite(suite)]
-    crashes = tuple(Crash)
-    return crashes[names.index(workload.full_name) % len(crashes)]
+    return GAPS[names.index(workload.full_name) % len(GAPS)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -62,13 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells, reused = _verify_all(args, chosen(made, args.what))
     text = table(cells)
     print(text)
+    saved = None
     if args.save:
         told = envelope(FORMAT, _plain_arguments(args), today(), [plain(cell) for cell in cells])
-        print(f"saved as {save(told, 'verification')}")
+        saved = save(told, "verification")
+        print(f"saved as {saved}")
     if args.page:
         when = f"Made on {today()} on 2 cores. Rows and epochs are those of all runs in a line."
         if reused:
             when += f" {reused} of {len(cells)} results are those of earlier runs (`--keep`)."
+        when += f" {named(saved)}"
         PAGE.write_text(head(GROUP, LEAST_EPOCHS) + when + "\n\n" + text)
     return 2 if any(cell.bad for cell in cells) else 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from headrace.lab.ending import Ending
 from headrace.lab.verdict import Verdict
 from headrace.lab.workload import Mode
 
@@ -43,17 +44,6 @@ PARTS: dict[str, tuple[Condition, ...]] = {
 }
 
 
-class Finding(Enum):
-    """What a run showed."""
-
-    RIGHT = "right"  # the oracle agrees, and the run proves something
-    WRONG = "WRONG"  # the oracle does not agree
-    FAILED = "failed"  # it did not end, or ended without an answer that proves something
-    TOO_SHORT = "too short"  # right, in too few epochs to prove anything
-    UNBROKEN = "unbroken"  # no row breaks a rule; which rows there must be, nobody can say
-    NOT_THERE = "-"  # the workload has no such mode
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """One workload in one condition."""
@@ -61,7 +51,7 @@ class Cell:
     workload: str  # its full name
     condition: Condition
     events: int  # that it was run with
-    finding: Finding
+    finding: Ending
     told: str = ""  # the reason, if it is not right; else how the driver was killed, if it was
     rows: int = 0  # that were compared; of an unbroken answer, that were given
     epochs: int | None = None  # None: not a stream
@@ -70,12 +60,12 @@ class Cell:
     @property
     def bad(self) -> bool:
         """Whether the claim does not hold here."""
-        return self.finding in (Finding.WRONG, Finding.FAILED, Finding.TOO_SHORT)
+        return self.finding.bad
 
 
 def find(
     verdict: Verdict | None, condition: Condition, epochs: int | None, rows: int
-) -> tuple[Finding, str]:
+) -> tuple[Ending, str]:
     """Say what a run that has ended shows, and why if that is not all it should.
 
     Args:
@@ -85,14 +75,14 @@ def find(
         rows: that it gave, before the workload's rule for comparing chose among them.
     """
     if verdict is None:
-        return Finding.FAILED, "nobody judged the answer"
+        return Ending.FAILED, "nobody judged the answer"
     if not verdict.right:
-        return Finding.WRONG, " ".join(verdict.lines())
+        return Ending.WRONG, " ".join(verdict.lines())
     if not rows:
-        return Finding.FAILED, "an answer without rows proves nothing: other settings are needed"
+        return Ending.FAILED, "an answer without rows proves nothing: other settings are needed"
     if condition.mode is Mode.STREAMING and (epochs or 0) < LEAST_EPOCHS:
-        return Finding.TOO_SHORT, f"{epochs} epochs are too few: give more events"
+        return Ending.TOO_SHORT, f"{epochs} epochs are too few: give more events"
     if not verdict.expected:
         told = "its rows break no rule; which rows there must be depends on the clock"
-        return Finding.UNBROKEN, told
-    return Finding.RIGHT, ""
+        return Ending.UNBROKEN, told
+    return Ending.RIGHT, ""

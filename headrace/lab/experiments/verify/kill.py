@@ -12,20 +12,21 @@ import signal
 import subprocess
 import sys
 import time
-from enum import Enum
 
 from headrace.lab.commands import python_path
 from headrace.lab.experiments.faults.phases import status
 from headrace.lab.experiments.faults.processes import LINGER_SECONDS, descendants, end
 from headrace.lab.systems.system import Request, checkpoint_of
+from headrace.state.crash_points import Point
 
 #: The epoch in whose commit the driver dies: one is committed, and others are still to come.
 EPOCH = 1
 #: How long the process may take.
 SECONDS = 240.0
 POLL_SECONDS = 0.2
-
-
+#: Where the driver dies in the commit: before any task, before rows are written, before they count,
+#: before Spark knows that they do.
+GAPS = (Point.BEFORE_TASKS, Point.BEFORE_SINKS, Point.AFTER_SINKS, Point.AFTER_MANIFEST)
 #: A run in a process of its own.
 CHILD = "headrace.lab.experiments.verify.child"
 
@@ -34,21 +35,12 @@ class TooShortError(Exception):
     """A run was over before it could be killed."""
 
 
-class Crash(Enum):
-    """Where the driver dies in the commit, named as in `headrace.state.crash_points`."""
-
-    BEFORE_TASKS = "before_tasks"  # nothing of the epoch has begun
-    BEFORE_SINKS = "before_sinks"  # all change logs are written, no row is
-    AFTER_SINKS = "after_sinks"  # rows are written, and nothing says that they count
-    AFTER_MANIFEST = "after_manifest"  # the epoch counts, and Spark does not know
-
-    @property
-    def next_epoch(self) -> int:
-        """The epoch that is next when the driver is gone."""
-        return EPOCH + 1 if self is Crash.AFTER_MANIFEST else EPOCH
+def next_epoch(crash: Point) -> int:
+    """Give the epoch that is next when the driver is gone."""
+    return EPOCH + 1 if crash is Point.AFTER_MANIFEST else EPOCH
 
 
-def run_until_killed(request: Request, events: int, crash: Crash) -> None:
+def run_until_killed(request: Request, events: int, crash: Point) -> None:
     """Begin a run and see that it dies where it is meant to, and all its processes with it.
 
     Raises:
@@ -65,8 +57,9 @@ def run_until_killed(request: Request, events: int, crash: Crash) -> None:
         msg = f"the driver ended with {ended} and was not killed: {last}"
         raise RuntimeError(msg)
     reached = status(checkpoint_of(request)).epoch + 1
-    if reached != crash.next_epoch:
-        msg = f"the crash was meant to come before epoch {crash.next_epoch}, not {reached}"
+    wanted = next_epoch(crash)
+    if reached != wanted:
+        msg = f"the crash was meant to come before epoch {wanted}, not {reached}"
         raise RuntimeError(msg)
 
 

@@ -7,18 +7,20 @@ import tempfile
 import time
 from pathlib import Path
 
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.faults.phases import status
 from headrace.lab.experiments.verify.choices import disordered, request_of, tries
-from headrace.lab.experiments.verify.conditions import Cell, Condition, Finding, find
-from headrace.lab.experiments.verify.kill import Crash, TooShortError, run_until_killed
+from headrace.lab.experiments.verify.conditions import Cell, Condition, find
+from headrace.lab.experiments.verify.kill import TooShortError, run_until_killed
 from headrace.lab.run import Report, run_workload
 from headrace.lab.systems.system import Request, System, checkpoint_of
 from headrace.lab.workload import Workload
+from headrace.state.crash_points import Point
 
 
 def verify(
     workload: Workload, condition: Condition, *, events: int, system: System,
-    crash: Crash = Crash.AFTER_SINKS,
+    crash: Point = Point.AFTER_SINKS,
 ) -> Cell:
     """Fill one cell.
 
@@ -32,17 +34,17 @@ def verify(
     if condition.mode not in workload.modes:
         return Cell(
             workload=workload.full_name, condition=condition, events=0,
-            finding=Finding.NOT_THERE, told="the workload has no such mode",
+            finding=Ending.NOT_THERE, told="the workload has no such mode",
         )
     for count in tries(events):
         cell = _verify(workload, condition, count, system, crash)
-        if cell.finding is not Finding.TOO_SHORT:
+        if cell.finding is not Ending.TOO_SHORT:
             break
     return cell
 
 
 def _verify(
-    workload: Workload, condition: Condition, events: int, system: System, crash: Crash
+    workload: Workload, condition: Condition, events: int, system: System, crash: Point
 ) -> Cell:
     folder = Path(tempfile.mkdtemp(prefix="headrace-verify-"))
     started, rows, epochs = time.perf_counter(), 0, None
@@ -56,10 +58,10 @@ def _verify(
         rows = report.verdict.rows if report.verdict and report.verdict.rows else given
         finding, why = find(report.verdict, condition, epochs, given)
     except TooShortError as short:
-        finding, why = Finding.TOO_SHORT, str(short)
+        finding, why = Ending.TOO_SHORT, str(short)
     except Exception as failure:  # noqa: BLE001 (the cell of the table says so)
         first = (str(failure).strip().splitlines() or [""])[0]
-        finding, why = Finding.FAILED, f"{type(failure).__name__}: {first}"
+        finding, why = Ending.FAILED, f"{type(failure).__name__}: {first}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Cell(
@@ -70,7 +72,7 @@ def _verify(
 
 
 def _run(
-    request: Request, condition: Condition, events: int, system: System, crash: Crash
+    request: Request, condition: Condition, events: int, system: System, crash: Point
 ) -> Report:
     if not disordered(request.generator):
         msg = "the events come in order: nothing would be shown"

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headrace.lab.experiments.verify.conditions import Cell, Condition, Finding
+from headrace.lab.ending import Ending
+from headrace.lab.experiments.verify.conditions import Cell, Condition
 
 _HEAD = """\
 # Verification
@@ -68,7 +69,7 @@ def table(cells: Sequence[Cell]) -> str:
     notes = [
         f"* {cell.workload}, {cell.condition.value}: {cell.finding.value}: {cell.told}"
         for cell in cells
-        if cell.finding is not Finding.RIGHT
+        if cell.finding is not Ending.RIGHT
     ]
     return "\n".join([*lines, "", *notes, *([""] if notes else [])])
 
@@ -101,7 +102,7 @@ def kept(path: Path) -> dict[tuple[str, Condition], Cell]:
     for line in path.read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
         told["condition"] = Condition(told["condition"])
-        told["finding"] = Finding(told["finding"])
+        told["finding"] = Ending(told["finding"])
         cell = Cell(**told)
         if not cell.bad:
             found[cell.workload, cell.condition] = cell

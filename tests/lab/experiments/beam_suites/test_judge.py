@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.lab.experiments.beam_suites.exceptions import Kind, Known, read_table, shards_for
-from headrace.lab.experiments.beam_suites.judge import Verdict, complaints, error_line, judge
-from headrace.lab.experiments.beam_suites.results import Outcome, Result, as_line, read_lines
+from headrace.lab.experiments.beam_suites.judge import Meaning, complaints, error_line, judge
+from headrace.lab.experiments.beam_suites.results import Ended, Result, as_line, read_lines
 
 ROWS = (
     Known(tests=("io.a_test::T::test_list",), kind=Kind.IN_PROCESS, reason="reads a list"),
@@ -16,37 +16,37 @@ ROWS = (
 )
 
 
-def result(test: str, outcome: Outcome) -> Result:
+def result(test: str, outcome: Ended) -> Result:
     return Result("io.a_test", f"T::{test}", outcome, 0.1, 1, "E   ValueError: no")
 
 
 @pytest.mark.parametrize(
     ("test", "outcome", "verdict"),
     [
-        ("test_x", Outcome.PASSED, Verdict.PASSED),
-        ("test_x", Outcome.SKIPPED, Verdict.SKIPPED),
-        ("test_x", Outcome.FAILED, Verdict.OURS),
-        ("test_x", Outcome.BEGUN, Verdict.OURS),
-        ("test_list", Outcome.FAILED, Verdict.IMPOSSIBLE),
-        ("test_list", Outcome.PASSED, Verdict.STALE),
-        ("test_one_bundle", Outcome.PASSED, Verdict.PASSED),
-        ("test_one_bundle", Outcome.FAILED, Verdict.OURS),
-        ("test_ours", Outcome.FAILED, Verdict.OURS),
-        ("test_ours", Outcome.PASSED, Verdict.STALE),
-        ("test_luck", Outcome.PASSED, Verdict.PASSED),
-        ("test_luck", Outcome.FAILED, Verdict.IMPOSSIBLE),
+        ("test_x", Ended.PASSED, Meaning.PASSED),
+        ("test_x", Ended.SKIPPED, Meaning.SKIPPED),
+        ("test_x", Ended.FAILED, Meaning.OURS),
+        ("test_x", Ended.BEGUN, Meaning.OURS),
+        ("test_list", Ended.FAILED, Meaning.IMPOSSIBLE),
+        ("test_list", Ended.PASSED, Meaning.STALE),
+        ("test_one_bundle", Ended.PASSED, Meaning.PASSED),
+        ("test_one_bundle", Ended.FAILED, Meaning.OURS),
+        ("test_ours", Ended.FAILED, Meaning.OURS),
+        ("test_ours", Ended.PASSED, Meaning.STALE),
+        ("test_luck", Ended.PASSED, Meaning.PASSED),
+        ("test_luck", Ended.FAILED, Meaning.IMPOSSIBLE),
     ],
 )
 def test_a_result_is_held_against_the_table(
-    test: str, outcome: Outcome, verdict: Verdict
+    test: str, outcome: Ended, verdict: Meaning
 ) -> None:
     (judged,) = judge([result(test, outcome)], ROWS)
     assert judged.verdict is verdict
-    assert bool(complaints([judged])) is (verdict in (Verdict.OURS, Verdict.STALE))
+    assert bool(complaints([judged])) is (verdict in (Meaning.OURS, Meaning.STALE))
 
 
 def test_a_complaint_names_the_test_and_what_it_said() -> None:
-    (told,) = complaints(judge([result("test_x", Outcome.FAILED)], ROWS))
+    (told,) = complaints(judge([result("test_x", Ended.FAILED)], ROWS))
     assert told == "io.a_test::T::test_x: failed: ValueError: no"
 
 
@@ -78,10 +78,10 @@ def test_of_a_failure_the_line_of_the_exception_is_shown(text: str, line: str) -
 
 
 def test_a_module_that_cannot_be_imported_is_a_result_and_one_gone_through_is_not() -> None:
-    gone = Result("io.b_test", "", Outcome.PASSED, 1.0, 0, "")
-    broken = Result("io.c_test", "", Outcome.FAILED, 0.0, 0, "E   ImportError: no")
+    gone = Result("io.b_test", "", Ended.PASSED, 1.0, 0, "")
+    broken = Result("io.c_test", "", Ended.FAILED, 0.0, 0, "E   ImportError: no")
     (judged,) = judge([gone, broken], ROWS)
-    assert (judged.name, judged.verdict) == ("io.c_test", Verdict.OURS)
+    assert (judged.name, judged.verdict) == ("io.c_test", Meaning.OURS)
 
 
 def test_tests_that_need_one_bundle_get_one_shard() -> None:
@@ -104,12 +104,12 @@ def test_the_table_can_be_read_and_no_test_stands_in_two_rows() -> None:
 
 def test_of_a_test_the_last_line_counts_of_a_module_the_first(tmp_path: Path) -> None:
     lines = tmp_path / "lines"
-    skipped = Result("io.c_test", "", Outcome.SKIPPED, 0.0, 0, "no package")
+    skipped = Result("io.c_test", "", Ended.SKIPPED, 0.0, 0, "no package")
     lines.write_text(
-        as_line(result("test_x", Outcome.BEGUN))
-        + as_line(result("test_x", Outcome.PASSED))
+        as_line(result("test_x", Ended.BEGUN))
+        + as_line(result("test_x", Ended.PASSED))
         + as_line(skipped)
-        + as_line(Result("io.c_test", "", Outcome.PASSED, 1.0, 0, "")),
+        + as_line(Result("io.c_test", "", Ended.PASSED, 1.0, 0, "")),
         encoding="utf-8",
     )
-    assert read_lines(lines) == [result("test_x", Outcome.PASSED), skipped]
+    assert read_lines(lines) == [result("test_x", Ended.PASSED), skipped]

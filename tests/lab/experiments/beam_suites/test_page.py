@@ -3,19 +3,19 @@ from __future__ import annotations
 from headrace.lab.experiments.beam_suites.exceptions import Kind, Known, LeftOut
 from headrace.lab.experiments.beam_suites.judge import judge
 from headrace.lab.experiments.beam_suites.page import page
-from headrace.lab.experiments.beam_suites.results import Outcome, Result
+from headrace.lab.experiments.beam_suites.results import Ended, Result
 
 ROWS = (
     Known(tests=("io.a_test::T::test_list",), kind=Kind.IN_PROCESS, reason="reads a list"),
     Known(tests=("io.a_test::T::test_one",), kind=Kind.ONE_SHARD, reason="counts bundles"),
 )
 RESULTS = [
-    Result("io.a_test", "T::test_x", Outcome.PASSED, 0.1, 2, ""),
-    Result("io.a_test", "T::test_graph", Outcome.PASSED, 0.1, 0, ""),
-    Result("io.a_test", "T::test_one", Outcome.PASSED, 0.1, 1, ""),
-    Result("io.a_test", "T::test_list", Outcome.FAILED, 0.1, 1, "E   AssertionError"),
-    Result("ml.b_test", "", Outcome.SKIPPED, 0.0, 0, "Skipped: no torch"),
-    Result("ml.b_test", "T::test_wrong", Outcome.FAILED, 0.1, 1, "E   AssertionError"),
+    Result("io.a_test", "T::test_x", Ended.PASSED, 0.1, 2, ""),
+    Result("io.a_test", "T::test_graph", Ended.PASSED, 0.1, 0, ""),
+    Result("io.a_test", "T::test_one", Ended.PASSED, 0.1, 1, ""),
+    Result("io.a_test", "T::test_list", Ended.FAILED, 0.1, 1, "E   AssertionError"),
+    Result("ml.b_test", "", Ended.SKIPPED, 0.0, 0, "Skipped: no torch"),
+    Result("ml.b_test", "T::test_wrong", Ended.FAILED, 0.1, 1, "E   AssertionError"),
 ]
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.errors import CheckpointError
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.faults import campaign, command, inside, rounds
 from headrace.lab.experiments.faults.campaign import (
-    FAILED,
-    RIGHT,
     Asked,
     Campaign,
     Result,
@@ -51,6 +50,7 @@ from headrace.state.crash_points import Point, asked_for
 from headrace.state.files import Files
 from tests.engine.test_checkpoints import opened
 
+ROOT = Path(__file__).parents[4]
 SLOW = "HEADRACE_SLOW" in os.environ
 SEEDS = range(1, 28)  # three times the number of gaps
 
@@ -224,7 +224,7 @@ def test_a_disk_without_room_refuses_a_file_until_it_has_room_again(tmp_path: Pa
 # -- the campaign
 
 
-def result(seed: int, verdict: str = RIGHT, **more: Any) -> Result:
+def result(seed: int, verdict: Ending = Ending.RIGHT, **more: Any) -> Result:
     return Result(
         seed=seed, variant="plain", asked=Asked(), verdict=verdict,
         hits=(("machine killed", "between two epochs", 7), ("ended in a gap", "after_sinks", 3)),
@@ -239,7 +239,7 @@ def test_a_campaign_goes_on_where_it_was_cut_off_and_ends_with_enough_faults(
     ran: list[int] = []
     said: list[str] = []
     log = tmp_path / "rounds.jsonl"
-    log.write_text(json.dumps(asdict(result(6))) + "\n")
+    log.write_text(json.dumps(result(6).to_json()) + "\n")
 
     def run(seed: int, *unused: object) -> Result:
         ran.append(seed)
@@ -255,14 +255,24 @@ def test_a_campaign_goes_on_where_it_was_cut_off_and_ends_with_enough_faults(
     assert "40 in all" in said[-1]
 
 
+def test_the_words_in_files_of_campaigns_stay_and_every_round_that_is_kept_is_read() -> None:
+    for ending, word in ((Ending.RIGHT, "right"), (Ending.WRONG, "DIFFERENT"),
+                         (Ending.FAILED, "FAILED")):
+        told = result(5, ending).to_json()
+        assert told["verdict"] == word
+        assert Result.from_json(json.loads(json.dumps(told))) == result(5, ending)
+    log = ROOT / "results" / "chaos-campaign.jsonl"
+    assert len(known(log)) == len(log.read_text(encoding="utf-8").splitlines()) > 0
+
+
 def test_a_line_that_was_cut_off_is_no_result(tmp_path: Path) -> None:
     log = tmp_path / "rounds.jsonl"
-    log.write_text(json.dumps(asdict(result(6))) + "\n" + '{"seed": 7, "cut o')
+    log.write_text(json.dumps(result(6).to_json()) + "\n" + '{"seed": 7, "cut o')
     assert known(log) == [result(6)]
 
 
 def test_a_wrong_round_is_told_with_the_command_that_runs_it_again() -> None:
-    wrong = replace(result(9, FAILED, told=("it broke",)), asked=Asked(faults=30))
+    wrong = replace(result(9, Ending.FAILED, told=("it broke",)), asked=Asked(faults=30))
     assert wrong.command == "headrace lab run faults round --seed 9 --variant plain --faults 30"
     told = summary([result(1), result(2), wrong], "2026-01-01", "a machine")
     assert told["verdicts"] == {"right": 2, "DIFFERENT": 0, "FAILED": 1}
@@ -344,7 +354,7 @@ def test_a_short_round_of_cheap_faults_loses_and_doubles_nothing(
 ) -> None:
     monkeypatch.setattr(campaign, "plan_round", lambda *_: LIVES)
     found = run_round(5, VARIANTS[name], SHORT, tmp_path)
-    assert (found.verdict, found.told) == (RIGHT, ())
+    assert (found.verdict, found.told) == (Ending.RIGHT, ())
     assert found.starts == 3
     kinds = {kind: count for kind, _, count in found.hits}
     assert kinds["machine killed"] == kinds["clock jump"] == kinds["worker stopped"] == 1

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headrace.lab.experiments.faults.damage_cases import Case, all_cases
-from headrace.lab.experiments.faults.damage_judge import Outcome, Verdict, judge
+from headrace.lab.experiments.faults.damage_judge import Damaged, Fate, judge
 from headrace.lab.experiments.faults.damage_kinds import (
     FILE_KINDS,
     NO_CRC,
@@ -28,20 +28,20 @@ MOMENTS = ((3, 1), (5, 3))
 #: Part of the checkpoint or output, what is done to it, what becomes of it, whether verify tells:
 #: it reads a checkpoint alone, so it knows nothing of a sink that is newer or whose note is torn.
 CASES = (
-    ("lock", "bit flipped", Outcome.HARMLESS, False),
-    ("spark commits, older", "deleted" + NO_CRC, Outcome.HARMLESS, False),
-    ("manifests, newest", "bit flipped", Outcome.NAMED, True),
-    ("state, needed", "cut to half", Outcome.NAMED, True),
-    ("pipeline.json", "cut to zero", Outcome.NAMED, True),
-    ("checkpoint/manifests/", "older version", Outcome.NAMED, True),
-    ("checkpoint/", "older version", Outcome.NAMED, False),
-    ("checkpoint/spark/N/", "deleted", Outcome.NAMED, True),
-    ("checkpoint/spark/N/", "older version", Outcome.NAMED, True),
-    ("checkpoint/spark/N/", "newest entries removed", Outcome.NAMED, True),
-    ("spark metadata", "cut to zero" + NO_CRC, Outcome.NAMED, True),
-    ("spark offsets, newest", "swapped with sibling", Outcome.NAMED, True),
-    ("spark commits, newest", "cut to zero" + NO_CRC, Outcome.NAMED, True),
-    ("output, note", "cut to zero", Outcome.NAMED, False),
+    ("lock", "bit flipped", Fate.HARMLESS, False),
+    ("spark commits, older", "deleted" + NO_CRC, Fate.HARMLESS, False),
+    ("manifests, newest", "bit flipped", Fate.NAMED, True),
+    ("state, needed", "cut to half", Fate.NAMED, True),
+    ("pipeline.json", "cut to zero", Fate.NAMED, True),
+    ("checkpoint/manifests/", "older version", Fate.NAMED, True),
+    ("checkpoint/", "older version", Fate.NAMED, False),
+    ("checkpoint/spark/N/", "deleted", Fate.NAMED, True),
+    ("checkpoint/spark/N/", "older version", Fate.NAMED, True),
+    ("checkpoint/spark/N/", "newest entries removed", Fate.NAMED, True),
+    ("spark metadata", "cut to zero" + NO_CRC, Fate.NAMED, True),
+    ("spark offsets, newest", "swapped with sibling", Fate.NAMED, True),
+    ("spark commits, newest", "cut to zero" + NO_CRC, Fate.NAMED, True),
+    ("output, note", "cut to zero", Fate.NAMED, False),
 )
 
 
@@ -62,7 +62,7 @@ def cases(material: Material) -> dict[tuple[str, str], Case]:
 @pytest.mark.parametrize(("part", "kind", "outcome", "flagged"), CASES)
 def test_a_damage_is_refused_by_name_and_told_by_verify_or_does_no_harm(
     spark: Any, material: Material, cases: dict[tuple[str, str], Case], tmp_path: Path,
-    part: str, kind: str, outcome: Outcome, flagged: bool,
+    part: str, kind: str, outcome: Fate, flagged: bool,
 ) -> None:
     found = judge(spark, material, cases[part, kind], tmp_path / "case", restore=False)
     assert found is not None
@@ -164,19 +164,19 @@ def test_cases_are_drawn_from_the_seed_and_the_first_of_them_reach_every_part(ho
 
 
 def test_the_table_counts_outcomes_and_what_verify_flagged_of_the_harmful() -> None:
-    def verdict(part: str, outcome: Outcome, *, flagged: bool) -> Verdict:
+    def verdict(part: str, outcome: Fate, *, flagged: bool) -> Damaged:
         case = Case(base="rest", part=part, path="checkpoint/x", kind="deleted", seed=1)
-        return Verdict(case=case, outcome=outcome, flagged=flagged, told="why")
+        return Damaged(case=case, outcome=outcome, flagged=flagged, told="why")
 
     found = [
-        verdict("lock", Outcome.HARMLESS, flagged=False),
-        verdict("state", Outcome.NAMED, flagged=True),
-        verdict("state", Outcome.WRONG, flagged=False),
+        verdict("lock", Fate.HARMLESS, flagged=False),
+        verdict("state", Fate.NAMED, flagged=True),
+        verdict("state", Fate.WRONG, flagged=False),
     ]
     assert rows(found) == [
         ("lock", "1", "-", "1", "-", "-", "-", "-", "-"),
         ("state", "2", "1", "-", "-", "-", "1", "-", "1 of 2"),
         ("all", "3", "1", "1", "-", "-", "1", "-", "1 of 2"),
     ]
-    assert Verdict.from_json(found[1].to_json()) == found[1]
+    assert Damaged.from_json(found[1].to_json()) == found[1]
     assert "| state | 2 | 1 | - | - | - | 1 | - | 1 of 2 |" in page(found, 1)

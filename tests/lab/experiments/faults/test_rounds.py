@@ -138,7 +138,7 @@ def _fake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeDriver, "last_words", "CheckpointError: taken over")
 
 
-def carried_out(tmp_path: Path, *lives: Life) -> rounds.Outcome:
+def carried_out(tmp_path: Path, *lives: Life) -> rounds.Suffered:
     home = Home(source=tmp_path / "input", folder=tmp_path / "run")
     return Round(home, PLAIN, lives, seed=1).run()
 

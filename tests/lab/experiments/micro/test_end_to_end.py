@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.micro.cases import find
-from headrace.lab.experiments.micro.measure import Verdict, measure
-from headrace.lab.experiments.micro.systems import FnApi, Headrace
+from headrace.lab.experiments.micro.measure import measure
+from headrace.lab.experiments.micro.runners import FnApi, Headrace
 from headrace.lab.meter import PROC
 from tests.spark_session import shared_session
 
@@ -30,7 +31,7 @@ def test_a_small_case_is_measured_on_both_systems_with_right_answers(spark: Any)
     # 3000 numbers on 10000 keys: every one alone; 0 + ... + 2999 = 2999 * 1500.
     answer = {"count": 3_000, "total": 4_498_500, "wrong": 0}
     assert [s.answer for s in figure.samples] == [answer] * 3
-    assert figure.verdict is Verdict.NO_BAR
+    assert figure.verdict is Ending.RIGHT
     assert figure.ours is not None and figure.reference is not None
     if PROC.exists():
         assert figure.peak_worker_bytes is not None
@@ -43,5 +44,5 @@ def test_a_false_expectation_voids_what_was_really_measured(spark: Any) -> None:
     figure = measure(
         case, Headrace(2, spark), None, elements=2_000, repeats=1, reference_repeats=1
     )
-    assert (figure.verdict, figure.ours) == (Verdict.WRONG, None)
+    assert (figure.verdict, figure.ours) == (Ending.WRONG, None)
     assert "right is {'count': 7" in figure.complaints()[0]

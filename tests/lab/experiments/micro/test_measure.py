@@ -14,11 +14,12 @@ import pytest
 from rich.console import Console
 
 from headrace.lab.commands import number
+from headrace.lab.ending import Ending, exit_status
 from headrace.lab.experiments.micro.cases import Answer, Case
-from headrace.lab.experiments.micro.command import exit_code
-from headrace.lab.experiments.micro.measure import Figure, Verdict, measure
-from headrace.lab.experiments.micro.report import record, save, show
-from headrace.lab.experiments.micro.systems import Run
+from headrace.lab.experiments.micro.measure import Compared, measure
+from headrace.lab.experiments.micro.report import record, show
+from headrace.lab.experiments.micro.runners import Run
+from headrace.lab.results.dated import save
 
 CASE = Case(
     name="toy", what="nothing at all", build=lambda p, n: None, expected=lambda n: {"count": n},
@@ -47,7 +48,7 @@ class Scripted:
         )
 
 
-def figure_of(ours: Scripted, reference: Scripted | None, case: Case = CASE) -> Figure:
+def figure_of(ours: Scripted, reference: Scripted | None, case: Case = CASE) -> Compared:
     return measure(
         case, ours, reference, elements=100_000, repeats=3, reference_repeats=1
     )
@@ -73,38 +74,38 @@ def test_rates_are_compared_when_the_reference_gets_fewer_elements() -> None:
     figure = figure_of(Scripted("ours", [1.0, 1.0, 1.0]), theirs)
     assert theirs.sizes == [2_500, 50_000]
     assert figure.ratio == pytest.approx(100_000 / 25_000)
-    assert figure.verdict is Verdict.OK
+    assert figure.verdict is Ending.OK
 
 
 def test_a_ratio_below_the_bar_is_missed() -> None:
     figure = figure_of(Scripted("ours", [2.1, 2.1, 2.1]), Scripted("theirs", [2.0]))
-    assert figure.verdict is Verdict.MISSED
-    assert exit_code([figure]) == 1
+    assert figure.verdict is Ending.MISSED
+    assert exit_status([figure.verdict]) == 1
 
 
 def test_a_wrong_answer_voids_the_figure() -> None:
     figure = figure_of(Scripted("ours", [1.0, 1.0, 1.0], off=1), Scripted("theirs", [2.0]))
-    assert (figure.verdict, figure.ours, figure.ratio) == (Verdict.WRONG, None, None)
+    assert (figure.verdict, figure.ours, figure.ratio) == (Ending.WRONG, None, None)
     assert figure.complaints()[0] == (
         "toy on ours, 100000 elements: counted {'count': 100001}, right is {'count': 100000}"
     )
-    assert exit_code([figure]) == 2
+    assert exit_status([figure.verdict]) == 2
 
 
 def test_a_wrong_answer_of_the_reference_voids_the_ratio() -> None:
     figure = figure_of(Scripted("ours", [1.0, 1.0, 1.0]), Scripted("theirs", [2.0], off=-1))
-    assert (figure.verdict, figure.reference, figure.ratio) == (Verdict.WRONG, None, None)
+    assert (figure.verdict, figure.reference, figure.ratio) == (Ending.WRONG, None, None)
 
 
 def test_without_a_reference_there_is_no_ratio_and_no_bar() -> None:
     figure = figure_of(Scripted("ours", [1.0, 1.0, 1.0]), None)
-    assert (figure.verdict, figure.ratio) == (Verdict.NO_BAR, None)
+    assert (figure.verdict, figure.ratio) == (Ending.RIGHT, None)
 
 
 @pytest.mark.parametrize(
-    ("peak", "verdict"), [(999, Verdict.OK), (1_000, Verdict.MISSED), (None, Verdict.NO_BAR)]
+    ("peak", "verdict"), [(999, Ending.OK), (1_000, Ending.MISSED), (None, Ending.RIGHT)]
 )
-def test_a_worker_must_stay_under_its_limit(peak: int | None, verdict: Verdict) -> None:
+def test_a_worker_must_stay_under_its_limit(peak: int | None, verdict: Ending) -> None:
     case = replace(CASE, bar=None, reference_share=None, worker_limit_bytes=1_000)
     figure = figure_of(Scripted("ours", [1.0] * 3, peak=peak), Scripted("theirs", []), case)
     assert figure.verdict is verdict
@@ -115,7 +116,7 @@ def test_a_bar_with_nothing_to_compare_is_refused() -> None:
         replace(CASE, reference_share=None)
 
 
-def shown(figure: Figure) -> str:
+def shown(figure: Compared) -> str:
     out = io.StringIO()
     show([figure], Console(file=out))
     return out.getvalue()
@@ -132,7 +133,7 @@ def test_the_table_shows_no_rate_for_a_wrong_answer() -> None:
     text = shown(figure_of(Scripted("ours", [1.0] * 3, off=1), Scripted("theirs", [2.0])))
     row = next(line for line in text.splitlines() if line.startswith("| toy"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert (cells[2], cells[4], cells[6]) == ("-", "-", "wrong")
+    assert (cells[2], cells[4], cells[6]) == ("-", "-", "WRONG")
     assert "WRONG: toy on ours" in text
 
 
@@ -146,6 +147,8 @@ def test_a_saved_file_keeps_every_sample_and_no_name_of_the_machine(tmp_path: Pa
     assert [(s["system"], s["seconds"]) for s in samples] == [
         ("ours", 4.0), ("theirs", 2.0), ("ours", 1.0), ("ours", 2.0)
     ]
+    rates = [f["repeats"] for f in content["figures"] if f["name"] == "toy rate"]
+    assert rates == [[25_000, 100_000, 50_000], [25_000]]
     assert set(content["machine"]) == {
         "system", "architecture", "cores", "processor", "memory_bytes"
     }

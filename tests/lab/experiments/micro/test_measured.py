@@ -14,7 +14,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from headrace.lab.experiments.micro.cases import CASES, Case, find
 from headrace.lab.experiments.micro.measured import MeasuredDoor, measured_runner
 from headrace.lab.experiments.micro.profile import run_case
-from headrace.lab.experiments.micro.systems import answer_of
+from headrace.lab.experiments.micro.runners import answer_of
 
 
 def run(build: Any, shards: int = 2) -> tuple[MeasuredDoor, Any]:

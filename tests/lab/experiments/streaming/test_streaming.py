@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headrace.lab.experiments.micro.measure import Verdict
-from headrace.lab.experiments.micro.report import save
+from headrace.lab.ending import Ending, exit_status
 from headrace.lab.experiments.soak.fit import slope, trend
 from headrace.lab.experiments.soak.pipeline import Life, complaints
 from headrace.lab.experiments.soak.plot import Chart, Series, svg
@@ -28,9 +27,10 @@ from headrace.lab.experiments.streaming import (
 )
 from headrace.lab.experiments.streaming.bed import Bed
 from headrace.lab.experiments.streaming.data import Rows
-from headrace.lab.experiments.streaming.figures import Bar, Line, Outcome, exit_code
+from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line
 from headrace.lab.experiments.streaming.report import record
 from headrace.lab.meter import PROC
+from headrace.lab.results.dated import save
 from tests.spark_session import shared_session
 
 
@@ -55,16 +55,17 @@ def test_the_formulas_agree_with_counting_one_by_one() -> None:
     assert wanted.joined() == {"rows": 3_000, "mixed": mixed}
 
 
-def _outcome(value: float, *wrong: str) -> Outcome:
+def _outcome(value: float, *wrong: str) -> CaseResult:
     bar = Bar(what="toy", value=value, limit=3.0, at_most=False)
     line = Line(name="toy", unit="s", samples=(1.0, 9.0, 2.0))
-    return Outcome(case="toy", what="nothing", lines=(line,), bars=(bar,), wrong=wrong)
+    return CaseResult(case="toy", what="nothing", lines=(line,), bars=(bar,), wrong=wrong)
 
 
 def test_a_figure_on_its_bar_clears_it_and_a_wrong_answer_outweighs_all() -> None:
     on, below, wrong = _outcome(3.0), _outcome(2.9), _outcome(3.0, "lost a row")
-    assert [o.verdict for o in (on, below, wrong)] == [Verdict.OK, Verdict.MISSED, Verdict.WRONG]
-    assert [exit_code([on]), exit_code([on, below]), exit_code([below, wrong])] == [0, 1, 2]
+    assert [o.verdict for o in (on, below, wrong)] == [Ending.OK, Ending.MISSED, Ending.WRONG]
+    groups = ([on], [on, below], [below, wrong])
+    assert [exit_status(each.verdict for each in group) for group in groups] == [0, 1, 2]
     assert on.lines[0].median == 2.0
 
 

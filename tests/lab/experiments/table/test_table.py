@@ -11,6 +11,7 @@ import pytest
 import headrace.lab.experiments.table.command as command
 from headrace.lab.catalog import CATALOG
 from headrace.lab.commands import chosen
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.table import runs
 from headrace.lab.experiments.table.runs import Cell, measure
 from headrace.lab.experiments.table.table import Line, keep, kept, page
@@ -22,7 +23,7 @@ from headrace.lab.workload import Mode
 STATELESS, STATEFUL = CATALOG.workload("nexmark", "q1"), CATALOG.workload("nexmark", "q5")
 
 
-def cell(system: str, rate: float, verdict: str = "right") -> Cell:
+def cell(system: str, rate: float, verdict: Ending = Ending.RIGHT) -> Cell:
     return Cell(system=system, events=1_000, asked=1_000, seconds=1_000 / rate, verdict=verdict)
 
 
@@ -43,7 +44,7 @@ def test_each_bar_is_held_at_its_value_and_missed_just_below() -> None:
 
 
 def test_a_wrong_answer_voids_a_rate_and_misses_the_bars() -> None:
-    wrong = cell("headrace", 10**6, "WRONG")
+    wrong = cell("headrace", 10**6, Ending.WRONG)
     assert wrong.rate is None
     assert Line(workload=STATEFUL, cells=(wrong,)).missed() == ["no right answer"]
     text = page([Line(workload=STATEFUL, cells=(wrong,))], "head", ["headrace"])
@@ -79,9 +80,9 @@ def test_an_answer_that_nobody_knows_beforehand_is_called_unbroken_and_keeps_its
 
     place = {"system": "spark", "asked": 9, "mode": "streaming"}
     unknown = runs._cell(place, report(5, []))
-    assert (unknown.verdict, unknown.rate) == ("unbroken", 3.0)
-    assert runs._cell(place, report(0, [])).verdict == "right"
-    assert runs._cell(place, report(1, [(1,)])).verdict == "right"
+    assert (unknown.verdict, unknown.rate) == (Ending.UNBROKEN, 3.0)
+    assert runs._cell(place, report(0, [])).verdict is Ending.RIGHT
+    assert runs._cell(place, report(1, [(1,)])).verdict is Ending.RIGHT
     text = page([Line(workload=STATEFUL, cells=(unknown,))], "head", ["spark"])
     assert "| unbroken, 3/s |" in text
     assert "* nexmark q5, spark: its rows break no rule" in text
@@ -155,14 +156,14 @@ def test_a_failure_is_a_cell_with_its_reason(monkeypatch: pytest.MonkeyPatch) ->
         STATEFUL, Steady("spark"), events=100, shards=2, mode=Mode.STREAMING,  # type: ignore[arg-type]
         patience=1, say=print,
     )
-    assert (found.verdict, found.told) == ("failed", "RuntimeError: the disk is full")
+    assert (found.verdict, found.told) == (Ending.FAILED, "RuntimeError: the disk is full")
 
 
 def test_what_was_right_or_refused_is_kept_and_what_failed_is_run_again(tmp_path: Path) -> None:
     path = tmp_path / "cells.jsonl"
     assert kept(path) == {}
-    right, failed = cell("spark", 5), cell("headrace", 5, "failed")
-    refused = Cell(system="direct", verdict="refused", told="no clock")
+    right, failed = cell("spark", 5), cell("headrace", 5, Ending.FAILED)
+    refused = Cell(system="direct", verdict=Ending.REFUSED, told="no clock")
     for each in (failed, right, refused):
         keep(path, "nexmark q5", each)
     assert kept(path) == {("nexmark q5", "spark"): right, ("nexmark q5", "direct"): refused}
@@ -172,7 +173,9 @@ def test_a_kept_cell_counts_only_for_as_many_events_in_the_same_mode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "cells.jsonl"
-    there = Cell(system="direct", asked=70, events=70, mode="streaming", seconds=1, verdict="right")
+    there = Cell(
+        system="direct", asked=70, events=70, mode="streaming", seconds=1, verdict=Ending.RIGHT
+    )
     keep(path, "yahoo campaigns", there)
     ran: list[int] = []
 

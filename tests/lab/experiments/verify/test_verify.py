@@ -12,10 +12,11 @@ import pytest
 
 import headrace.lab.experiments.verify.command as command
 from headrace.lab.catalog import CATALOG
+from headrace.lab.ending import Ending
 from headrace.lab.experiments.verify import kill
 from headrace.lab.experiments.verify.choices import EVENTS, disordered, request_of, settings_of
-from headrace.lab.experiments.verify.conditions import LEAST_EPOCHS, Cell, Condition, Finding, find
-from headrace.lab.experiments.verify.kill import Crash, TooShortError, run_until_killed
+from headrace.lab.experiments.verify.conditions import LEAST_EPOCHS, Cell, Condition, find
+from headrace.lab.experiments.verify.kill import GAPS, TooShortError, run_until_killed
 from headrace.lab.experiments.verify.runs import verify
 from headrace.lab.experiments.verify.table import keep, kept, table
 from headrace.lab.systems.headrace_system import HeadraceSystem
@@ -26,7 +27,7 @@ from tests.lab.slow_generator import SlowGenerator
 
 SHORT = (("nexmark", "q4"), ("windowed", "join"), ("kernels", "finance"))
 CELL = Cell(
-    workload="nexmark q4", condition=Condition.TWO_SHARDS, events=9, finding=Finding.RIGHT,
+    workload="nexmark q4", condition=Condition.TWO_SHARDS, events=9, finding=Ending.RIGHT,
     rows=77, epochs=4, seconds=1.0,
 )
 
@@ -46,7 +47,7 @@ def test_a_stream_out_of_order_on_two_shards_gives_what_the_oracle_says(
     slow: Any = lambda settings: SlowGenerator(workload.generator(settings))  # noqa: E731
     slowly = dataclasses.replace(workload, generator=slow)
     cell = verify(slowly, Condition.TWO_SHARDS, events=8_000, system=HeadraceSystem(spark))
-    assert (cell.finding, cell.told) == (Finding.RIGHT, "")
+    assert (cell.finding, cell.told) == (Ending.RIGHT, "")
     assert cell.rows > 0 and cell.epochs is not None and cell.epochs >= LEAST_EPOCHS
 
 
@@ -73,25 +74,25 @@ def test_conditions_differ_in_mode_and_shards(tmp_path: Path) -> None:
 
 def test_an_answer_proves_something_only_with_rows_and_epochs() -> None:
     right, empty, wrong = judge([(1,)], [(1,)]), judge([], []), judge([(1,)], [(2,)])
-    assert find(right, Condition.TWO_SHARDS, 3, 1) == (Finding.RIGHT, "")
-    assert find(right, Condition.BATCH, None, 1) == (Finding.RIGHT, "")
-    assert find(right, Condition.KILLED, 2, 1)[0] is Finding.TOO_SHORT
-    assert find(empty, Condition.TWO_SHARDS, 3, 0)[0] is Finding.FAILED
-    assert find(wrong, Condition.TWO_SHARDS, 3, 1)[0] is Finding.WRONG
-    assert find(None, Condition.TWO_SHARDS, 3, 1)[0] is Finding.FAILED
+    assert find(right, Condition.TWO_SHARDS, 3, 1) == (Ending.RIGHT, "")
+    assert find(right, Condition.BATCH, None, 1) == (Ending.RIGHT, "")
+    assert find(right, Condition.KILLED, 2, 1)[0] is Ending.TOO_SHORT
+    assert find(empty, Condition.TWO_SHARDS, 3, 0)[0] is Ending.FAILED
+    assert find(wrong, Condition.TWO_SHARDS, 3, 1)[0] is Ending.WRONG
+    assert find(None, Condition.TWO_SHARDS, 3, 1)[0] is Ending.FAILED
 
 
 def test_rows_that_break_no_rule_are_not_called_right() -> None:
     nothing_compared = judge([(1,)], [], lambda rows: Counter())
-    assert find(nothing_compared, Condition.TWO_SHARDS, 3, 1)[0] is Finding.UNBROKEN
-    assert find(nothing_compared, Condition.TWO_SHARDS, 3, 0)[0] is Finding.FAILED
+    assert find(nothing_compared, Condition.TWO_SHARDS, 3, 1)[0] is Ending.UNBROKEN
+    assert find(nothing_compared, Condition.TWO_SHARDS, 3, 0)[0] is Ending.FAILED
 
 
 def test_a_mode_that_a_workload_has_not_is_not_run() -> None:
     batch_only = CATALOG.workload("nexmark", "q15")
     nothing: Any = None  # no system: a run would fail
     cell = verify(batch_only, Condition.TWO_SHARDS, events=10, system=nothing)
-    assert cell.finding is Finding.NOT_THERE and not cell.bad
+    assert cell.finding is Ending.NOT_THERE and not cell.bad
 
 
 def test_a_run_that_breaks_is_a_failed_cell_with_its_reason() -> None:
@@ -106,7 +107,7 @@ def test_a_run_that_breaks_is_a_failed_cell_with_its_reason() -> None:
     broken: Any = Broken()
     workload = CATALOG.workload("windowed", "join")
     cell = verify(workload, Condition.TWO_SHARDS, events=100, system=broken)
-    assert (cell.finding, cell.told) == (Finding.FAILED, "ValueError: no Spark here")
+    assert (cell.finding, cell.told) == (Ending.FAILED, "ValueError: no Spark here")
     assert cell.bad
 
 
@@ -118,7 +119,7 @@ def test_a_run_of_too_few_epochs_is_repeated_with_more_events(
 
     def short_below(enough: int) -> Any:
         def found(workload: Any, condition: Any, events: int, *_: Any) -> Cell:
-            finding = Finding.RIGHT if events >= enough else Finding.TOO_SHORT
+            finding = Ending.RIGHT if events >= enough else Ending.TOO_SHORT
             return dataclasses.replace(CELL, events=events, finding=finding)
 
         return found
@@ -130,9 +131,8 @@ def test_a_run_of_too_few_epochs_is_repeated_with_more_events(
 
 
 def test_every_place_where_a_driver_is_killed_is_one_of_the_commit_and_takes_its_turn() -> None:
-    assert {crash.value for crash in Crash} <= {point.value for point in Point}
     turns = [command.crash_of(workload) for workload in every_workload()]
-    assert {crash: turns.count(crash) for crash in Crash} == dict.fromkeys(Crash, len(turns) // 4)
+    assert {gap: turns.count(gap) for gap in GAPS} == dict.fromkeys(GAPS, len(turns) // 4)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def test_a_driver_that_dies_elsewhere_or_not_at_all_proves_nothing(
     (tmp_path / "driver.log").write_text("the last line\n")
     monkeypatch.setattr(kill, "_run", lambda *_: ended)  # and there is no checkpoint
     with pytest.raises(kind, match=told):
-        run_until_killed(request, 100, Crash.AFTER_SINKS)
+        run_until_killed(request, 100, Point.AFTER_SINKS)
 
 
 def test_the_table_shows_what_is_wrong_and_why() -> None:
     wrong = dataclasses.replace(
-        CELL, condition=Condition.KILLED, finding=Finding.WRONG, told="1 missing", epochs=5
+        CELL, condition=Condition.KILLED, finding=Ending.WRONG, told="1 missing", epochs=5
     )
     assert table([CELL, wrong]).splitlines() == [
         "| workload | 2 shards | killed | events | rows | epochs |",
@@ -169,7 +169,7 @@ def test_the_table_shows_what_is_wrong_and_why() -> None:
 
 def test_what_failed_is_not_kept_and_what_was_right_is(tmp_path: Path) -> None:
     path = tmp_path / "cells.jsonl"
-    failed = dataclasses.replace(CELL, condition=Condition.BATCH, finding=Finding.FAILED)
+    failed = dataclasses.replace(CELL, condition=Condition.BATCH, finding=Ending.FAILED)
     for cell in (CELL, failed):
         keep(path, cell)
     assert kept(path) == {("nexmark q4", Condition.TWO_SHARDS): CELL}
@@ -193,9 +193,9 @@ def test_a_run_goes_on_with_what_is_kept_if_it_had_as_many_events(
     assert [events for _, events in ran] == [8, 8, 8, 10, 10, 10]
 
 
-@pytest.mark.parametrize("finding, status", [(Finding.RIGHT, 0), (Finding.WRONG, 2)])
+@pytest.mark.parametrize("finding, status", [(Ending.RIGHT, 0), (Ending.WRONG, 2)])
 def test_the_command_ends_with_2_if_anything_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], finding: Finding,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], finding: Ending,
     status: int,
 ) -> None:
     def found(workload: Workload, condition: Condition, **_: Any) -> Cell:

@@ -1,4 +1,4 @@
-"""The systems that are measured, behind one verb: run this case with so many elements.
+"""The runners that are measured, behind one verb: run this case with so many elements.
 
 Takes a case, gives what the run took and what its counters say. Does not judge the answer.
 """
@@ -31,7 +31,7 @@ class Run:
     answer: Answer
 
 
-class System(Protocol):
+class Runner(Protocol):
     """Something that runs Beam pipelines."""
 
     @property
