@@ -32,13 +32,13 @@ def install() -> None:
 _views: dict[tuple[type, tuple[str, ...]], dict[str, Any] | None] = {}
 
 
-def view_as(self: Any, cls: type) -> Any:
+def view_as(self: Any, cls: Any) -> Any:
     """Do what `PipelineOptions.view_as` does, and build no parser where the answer is known."""
     flags = sys.argv[1:] if self._flags is None else self._flags  # as argparse has it
     plain = (
         isinstance(flags, list)
         and cls.__module__.startswith("apache_beam.")
-        and cls.__init__ is PipelineOptions.__init__  # type: ignore[misc]
+        and cls.__init__ is PipelineOptions.__init__
     )
     if not plain:
         return beams_view_as(self, cls)

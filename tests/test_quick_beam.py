@@ -20,7 +20,7 @@ BEAMS = sorted(
     (c for c in PipelineOptions.__subclasses__() if c.__module__ == pipeline_options.__name__),
     key=lambda c: str(c.__name__),
 )
-FLAGS = (
+FLAGS: tuple[list[str], ...] = (
     [],
     ["--streaming", "--experiments=one,two", "--experiments=three", "--unknown=4"],
     ["--pickle_library=dill", "--job_name=mine", "--labels=a=b", "--temp_location=gs://x/y"],
