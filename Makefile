@@ -18,6 +18,10 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 LOCK_PYTHON := 3.11
 # Each has a Spark of its own, which waits often: more than there are cores.
 TEST_PROCESSES := 3
+# A file is run by one process, in the order of tests/conftest.py: long ones first.
+SIDE_BY_SIDE := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+# Tests start hundreds of processes: they load what was compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 # What `make coverage` runs.
 TESTS := tests
 
@@ -46,10 +50,10 @@ demo: setup ## run the demo on a local Spark
 test: setup ## run all tests
 	@scripts/ensure_redis.sh || echo "The tests that need a Redis server are left out." >&2
 	@$(BIN)/headrace prepare || echo "Spark starts more slowly; nothing else depends on it." >&2
-	$(BIN)/python -m pytest tests -n $(TEST_PROCESSES) --dist loadfile
+	$(BIN)/python -m pytest tests $(SIDE_BY_SIDE)
 
 test-slow: setup ## all tests, in both places, with every master, width and peer; about two hours
-	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests -n $(TEST_PROCESSES) --dist loadfile
+	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests $(SIDE_BY_SIDE)
 
 check: lint types table examples ## lint, types, the import table, the examples in the docs
 
@@ -57,7 +61,7 @@ lint: $(STAMP) ## ruff alone
 	$(BIN)/ruff check .
 
 types: $(STAMP) ## mypy alone
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 table: $(STAMP) ## the import table of docs/architecture.md alone
 	$(BIN)/python -m pytest tests/architecture
@@ -65,7 +69,7 @@ table: $(STAMP) ## the import table of docs/architecture.md alone
 coverage: setup ## which lines and branches the tests without Spark leave out; TESTS=... for some
 	mkdir -p build/coverage
 	rm -f build/coverage/data*
-	$(BIN)/coverage run -m pytest $(TESTS) -m "not spark" -n $(TEST_PROCESSES) --dist loadfile || \
+	$(BIN)/coverage run -m pytest $(TESTS) -m "not spark" $(SIDE_BY_SIDE) || \
 	echo "Tests failed; what follows counts what they ran." >&2
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeAlias
 
 from headrace.compiler.code_names import Names
-from headrace.compiler.code_source import FunctionNode
+from headrace.compiler.code_source import FunctionNode, all_nodes
 from headrace.compiler.code_values import Is, Value, attribute, item, spread, tuple_fields, tuple_of
 
 
@@ -38,7 +38,7 @@ def bindings(node: FunctionNode, nodes: Iterable[ast.AST], names: Names | None) 
     for n in nodes:
         yield from _of(n, names)
     # An inner function may rebind a name that it declares nonlocal.
-    for n in ast.walk(node):
+    for n in all_nodes(node):
         if isinstance(n, ast.Nonlocal):
             yield from ((name, unclear) for name in n.names)
 

@@ -15,7 +15,7 @@ from types import CodeType
 
 from headrace.compiler.code_calls import MOST_DEPTH, called
 from headrace.compiler.code_names import Names
-from headrace.compiler.code_source import FunctionNode, nodes_of
+from headrace.compiler.code_source import FunctionNode, all_nodes, nodes_of, parents_in
 
 _READING = frozenset(
     {"get", "items", "keys", "values", "copy", "count", "index", "_asdict", "_replace"}
@@ -34,13 +34,11 @@ class Exposure:
     ) -> None:
         self._names = names
         self._above = above
-        self._parents = {
-            id(child): parent for parent in ast.walk(node) for child in ast.iter_child_nodes(parent)
-        }
+        self._parents = parents_in(node)
         self.names: set[str] = set()
         self.written: set[tuple[str, object]] = set()  # a name, and a field or a constant key of it
         self.given: set[str] = set()  # leave as output or result, whole
-        for n in ast.walk(node):
+        for n in all_nodes(node):
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and not self._reads(n):
                 self.names.add(n.id)
 

@@ -16,7 +16,7 @@ from types import CodeType
 from headrace.compiler.code_calls import MOST_DEPTH, Callee, called
 from headrace.compiler.code_managers import lets_through
 from headrace.compiler.code_names import MISSING, Names
-from headrace.compiler.code_source import FunctionNode, nodes_of
+from headrace.compiler.code_source import FunctionNode, all_nodes, nodes_of
 from headrace.compiler.code_spans import ANY, NOTHING, ONE, Span, summed
 
 #: Builtins that give as many items as their first argument has.
@@ -114,18 +114,18 @@ class Items:
             return None
         args = self._node.args
         taken = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}
-        uses = [n for n in ast.walk(self._node) if isinstance(n, ast.Name) and n.id == name]
+        uses = [n for n in all_nodes(self._node) if isinstance(n, ast.Name) and n.id == name]
         bound = [
-            n.value for n in ast.walk(self._node)
+            n.value for n in all_nodes(self._node)
             if isinstance(n, ast.Assign) and len(n.targets) == 1
             and isinstance(n.targets[0], ast.Name) and n.targets[0].id == name
         ]
         given = [
-            n for n in ast.walk(self._node)
+            n for n in all_nodes(self._node)
             if isinstance(n, ast.Return | ast.YieldFrom)
             and isinstance(n.value, ast.Name) and n.value.id == name
         ]
-        named = any(name in n.names for n in ast.walk(self._node)
+        named = any(name in n.names for n in all_nodes(self._node)
                     if isinstance(n, ast.Global | ast.Nonlocal))
         if name in taken or named or len(bound) != 1 or len(uses) != 1 + len(given):
             return None

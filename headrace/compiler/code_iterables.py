@@ -9,10 +9,17 @@ from __future__ import annotations
 
 import ast
 import itertools
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from headrace.compiler.code_names import Names
-from headrace.compiler.code_source import FunctionNode, arguments_of, own_nodes
+from headrace.compiler.code_source import (
+    FunctionNode,
+    all_nodes,
+    arguments_of,
+    own_nodes,
+    parents_in,
+)
 from headrace.compiler.code_values import Is, Value, joined, spread, tuple_of
 
 #: What a list was filled with; whether that is an iterable of items, and not one item.
@@ -115,9 +122,9 @@ def _pairs(reader: Meanings, value: ast.expr) -> Value | None:
             return None
 
 
-def appended(node: FunctionNode, nodes: list[ast.AST]) -> dict[str, Filled]:
+def appended(node: FunctionNode, nodes: Sequence[ast.AST]) -> dict[str, Filled]:
     """Local lists that are only filled, read and given out, by their names."""
-    parents = {id(c): n for n in ast.walk(node) for c in ast.iter_child_nodes(n)}
+    parents = parents_in(node)
     found: dict[str, Filled] = {}
     counted: dict[str, int] = {}
     for n in nodes:
@@ -144,7 +151,7 @@ def appended(node: FunctionNode, nodes: list[ast.AST]) -> dict[str, Filled]:
         found.setdefault(name, []).extend(filled)
         counted[name] = counted.get(name, 0) + 1
     uses: dict[str, int] = {}
-    for n in ast.walk(node):
+    for n in all_nodes(node):
         if isinstance(n, ast.Name):
             uses[n.id] = uses.get(n.id, 0) + 1
     made_here = {
@@ -163,7 +170,7 @@ def filled_list(node: FunctionNode) -> str:
     """The local list that a function makes once, fills statement by statement, and returns."""
     if isinstance(node, ast.Lambda):
         return ""
-    nodes = list(own_nodes(node))
+    nodes = own_nodes(node)
     if any(isinstance(n, ast.Try) and n.finalbody for n in nodes):
         return ""  # it may fill after a copy was returned
     for name in appended(node, nodes):
@@ -224,7 +231,7 @@ def is_new_list(made: ast.expr | None) -> bool:
     return isinstance(made, ast.Call | ast.List | ast.ListComp)
 
 
-def _only_read(name: ast.Name, parents: dict[int, ast.AST]) -> bool:
+def _only_read(name: ast.Name, parents: Mapping[int, ast.AST]) -> bool:
     parent = parents.get(id(name))
     match parent:
         case ast.Return() | ast.YieldFrom() | ast.UnaryOp() | ast.Compare() | ast.FormattedValue():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 
 from headrace.compiler.code_names import Names, spelled
-from headrace.compiler.code_source import FunctionNode
+from headrace.compiler.code_source import FunctionNode, all_nodes, parents_in
 
 _SETS: tuple[object, ...] = (set, frozenset)
 _SET_METHODS = frozenset({"union", "intersection", "difference", "symmetric_difference", "copy"})
@@ -38,7 +38,7 @@ class _Finder:
         self._node = node
         self._names = names
         self._bound: dict[str, list[ast.expr | None]] = {}
-        for n in ast.walk(node):
+        for n in all_nodes(node):
             match n:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self._bound.setdefault(name, []).append(value)
@@ -48,11 +48,9 @@ class _Finder:
                     pass
 
     def places(self) -> list[ast.expr]:
-        parents = {
-            id(c): n for n in ast.walk(self._node) for c in ast.iter_child_nodes(n)
-        }
+        parents = parents_in(self._node)
         found: list[ast.expr] = []
-        for n in ast.walk(self._node):
+        for n in all_nodes(self._node):
             match n:
                 case ast.For(iter=source) if self._is_set(source):
                     found.append(source)

@@ -34,6 +34,7 @@ from headrace.compiler.code_paths import falls_off
 from headrace.compiler.code_results import imports, result_of
 from headrace.compiler.code_source import (
     FunctionNode,
+    all_nodes,
     arguments_of,
     is_generator,
     nodes_of,
@@ -86,7 +87,7 @@ class Prover:
         self._node = node
         self.names = names
         self._above = above
-        self._nodes = list(own_nodes(node))
+        self._nodes = own_nodes(node)
         self._roles = dict(roles)
         self._inner: dict[str, FunctionNode] = {}  # functions made in this one
         self._lists = appended(node, self._nodes)
@@ -142,7 +143,7 @@ class Prover:
 
     def _distrust_touched(self) -> None:
         """A key or element that is written into is no longer known to be what came."""
-        for n in ast.walk(self._node):
+        for n in all_nodes(self._node):
             base: ast.expr | None = None
             if isinstance(n, ast.Subscript | ast.Attribute) and not isinstance(n.ctx, ast.Load):
                 base = n.value
@@ -287,7 +288,7 @@ class Prover:
         roles = {n: v for n, v in self._roles.items() if n not in own}
         roles |= dict(zip(params, args, strict=False))
         roles |= {n: v for n, v in (named or {}).items() if n in own}
-        inside = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+        inside = (n for n in all_nodes(node) if isinstance(n, ast.Name))
         bound = {n.id for n in inside if not isinstance(n.ctx, ast.Load)}
         hidden = self.names.hidden | own | bound
         made = Prover(

@@ -37,7 +37,7 @@ from headrace.compiler.code_names import (
     static_attribute,
 )
 from headrace.compiler.code_sharing import Sharing
-from headrace.compiler.code_source import FunctionNode, arguments_of
+from headrace.compiler.code_source import FunctionNode, all_nodes, arguments_of, body_nodes
 
 _HARMLESS_TYPES = (logging.Logger, logging.LoggerAdapter, re.Pattern)
 _DUNDER_WRITES = frozenset({"__setattr__", "__delattr__", "__setitem__", "__delitem__"})
@@ -95,8 +95,7 @@ class Reader:
 
     def read(self) -> None:
         """Look at every node."""
-        body = [self._node.body] if isinstance(self._node, ast.Lambda) else self._node.body
-        nodes = [n for part in body for n in ast.walk(part)]
+        nodes = body_nodes(self._node)
         self._sharing.spread(nodes)
         for n in nodes:
             self._visit(n)
@@ -163,7 +162,7 @@ class Reader:
 
     def _rebinds(self, kind: str, names: list[str], line: int) -> None:
         for name in names:
-            for n in ast.walk(self._node):
+            for n in all_nodes(self._node):
                 stores = isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)
                 if stores and n.id == name:  # type: ignore[attr-defined]
                     at = getattr(n, "lineno", line)

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import operator
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import apache_beam as beam
@@ -195,7 +195,7 @@ def _method(
             return None
 
 
-def imports(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+def imports(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
     """The names that a function imports itself, each with the module it is from."""
     for n in nodes:
         if isinstance(n, ast.ImportFrom):

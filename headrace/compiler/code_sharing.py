@@ -8,9 +8,10 @@ call is not. Never runs the code it reads.
 from __future__ import annotations
 
 import ast
+import functools
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -29,7 +30,7 @@ from headrace.compiler.code_names import (
     is_standard,
     module_of,
 )
-from headrace.compiler.code_source import FunctionNode
+from headrace.compiler.code_source import KEPT_FUNCTIONS, FunctionNode, all_nodes
 
 #: Builtins whose result is new and holds what it was given.
 _KEEPING = frozenset(
@@ -74,7 +75,7 @@ class Sharing:
         """Whether a name is bound in the function, or inside it."""
         return self._names.is_local(name) or name in self._inner
 
-    def spread(self, nodes: list[ast.AST]) -> None:
+    def spread(self, nodes: Sequence[ast.AST]) -> None:
         """A local name that may stand for a shared object is shared, whatever the order."""
         flows = [pair for n in nodes for pair in _flows(n)]
         for _ in range(4):  # longer chains of aliases do not occur in practice
@@ -210,10 +211,11 @@ def _flows(node: ast.AST) -> Iterator[tuple[ast.AST, ast.expr, bool]]:
             return
 
 
+@functools.lru_cache(maxsize=KEPT_FUNCTIONS)
 def _inner_names(node: FunctionNode) -> frozenset[str]:
     """Names bound inside nested functions and comprehensions: local to the call as well."""
     found: set[str] = set()
-    for n in ast.walk(node):
+    for n in all_nodes(node):
         if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and n is not node:
             a = n.args
             found |= {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
@@ -231,7 +233,7 @@ def _inner_names(node: FunctionNode) -> frozenset[str]:
 def _made_once(node: FunctionNode, names: Names) -> dict[str, type]:
     """Local names that are only ever bound to a new object of a class."""
     found: dict[str, list[object]] = {}
-    for n in ast.walk(node):
+    for n in all_nodes(node):
         match n:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func)):
                 found.setdefault(name, []).append(names.value(func))

@@ -11,9 +11,9 @@ import ast
 import functools
 import linecache
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import TypeAlias, TypeGuard
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -24,6 +24,10 @@ _FUTURE_FLAGS = 0x1FF0000
 #: Pieces of source that are kept parsed: the functions of a pipeline often stand in one class or
 #: one function, and a large one takes a quarter of a second.
 PARSED_PIECES = 16
+
+#: Functions whose nodes are kept in a row: each is gone through a dozen times for one DoFn, and the
+#: DoFns of a pipeline share functions, Beam's own above all.
+KEPT_FUNCTIONS = 1024
 
 _IMPORT = re.compile(
     r"^(?:import\s+[^\n]*|from\s+\S+\s+import\s+(?:\([^)]*\)|[^\n]*))", re.MULTILINE
@@ -52,17 +56,43 @@ def is_generator(node: FunctionNode) -> bool:
     return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own_nodes(node))
 
 
-def own_nodes(node: FunctionNode) -> Iterator[ast.AST]:
+@functools.lru_cache(maxsize=KEPT_FUNCTIONS)
+def own_nodes(node: FunctionNode) -> tuple[ast.AST, ...]:
     """All nodes of a function's body, without the bodies of functions inside it."""
-    body = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
-    waiting: list[ast.AST] = list(body)
+    waiting: list[ast.AST] = list(_body(node))
+    found: list[ast.AST] = []
     while waiting:
         current = waiting.pop()
-        yield current
+        found.append(current)
         if not isinstance(
             current, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
         ):
             waiting.extend(ast.iter_child_nodes(current))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=KEPT_FUNCTIONS)
+def all_nodes(node: FunctionNode) -> tuple[ast.AST, ...]:
+    """A function and all nodes in it, those of functions inside it too."""
+    return tuple(ast.walk(node))
+
+
+@functools.lru_cache(maxsize=KEPT_FUNCTIONS)
+def body_nodes(node: FunctionNode) -> tuple[ast.AST, ...]:
+    """All nodes of a function's body, one statement after the other."""
+    return tuple(n for part in _body(node) for n in ast.walk(part))
+
+
+@functools.lru_cache(maxsize=KEPT_FUNCTIONS)
+def parents_in(node: FunctionNode) -> Mapping[int, ast.AST]:
+    """What each node in a function stands in, by the `id` of the inner one."""
+    return MappingProxyType(
+        {id(child): n for n in all_nodes(node) for child in ast.iter_child_nodes(n)}
+    )
+
+
+def _body(node: FunctionNode) -> Sequence[ast.stmt | ast.expr]:
+    return [node.body] if isinstance(node, ast.Lambda) else node.body
 
 
 def arguments_of(node: FunctionNode) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,12 @@ from tests.architecture.table import OPEN_TO_ALL, Rule, Table, covers, read_tabl
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "headrace"
 TABLE = read_table((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
-IMPORTS = imports_of(PACKAGE)
+
+
+@cache
+def all_imports() -> tuple[Import, ...]:
+    """Read when a test asks: every process of a run loads this module, and one of them needs it."""
+    return imports_of(PACKAGE)
 
 
 def below_package(module: str) -> str | None:
@@ -56,7 +62,7 @@ def _is_of(module: str, rule: Rule) -> bool:
 
 
 def test_every_import_is_allowed_by_the_table() -> None:
-    broken = [text for made in IMPORTS if (text := breach(made, TABLE)) is not None]
+    broken = [text for made in all_imports() if (text := breach(made, TABLE)) is not None]
     assert not broken, "\n".join(broken)
 
 
@@ -69,7 +75,7 @@ def test_every_module_has_a_row() -> None:
 
 @pytest.mark.parametrize("rule", TABLE.rules, ids=lambda rule: rule.room)
 def test_what_a_room_may_never_import_is_not_reached_through_others(rule: Rule) -> None:
-    assert not forbidden_reach(rule, IMPORTS)
+    assert not forbidden_reach(rule, all_imports())
 
 
 def test_no_row_allows_what_it_also_forbids() -> None:

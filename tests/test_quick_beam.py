@@ -1,0 +1,147 @@
+"""What the tests' processes remember for Beam is what Beam itself would say."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options import pipeline_options
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms import core, userstate
+
+from headrace.options import HeadraceOptions
+from tests.quick_beam import beams_parameters, beams_view_as, install, parameters, view_as
+
+BEAMS = sorted(
+    (c for c in PipelineOptions.__subclasses__() if c.__module__ == pipeline_options.__name__),
+    key=lambda c: str(c.__name__),
+)
+FLAGS: tuple[list[str], ...] = (
+    [],
+    ["--streaming", "--experiments=one,two", "--experiments=three", "--unknown=4"],
+    ["--pickle_library=dill", "--job_name=mine", "--labels=a=b", "--temp_location=gs://x/y"],
+)
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> Iterator[None]:
+    install()
+    assert PipelineOptions.view_as is view_as
+    assert core.get_function_args_defaults is parameters
+    yield
+
+
+@pytest.mark.parametrize("cls", BEAMS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("flags", FLAGS, ids=len)
+def test_a_view_shows_what_beams_own_shows(cls: Any, flags: list[str]) -> None:
+    theirs, ours = PipelineOptions(flags), PipelineOptions(flags)
+    beams = beams_view_as(theirs, cls)
+    for _ in range(2):  # parsed, then remembered
+        view = view_as(PipelineOptions(flags), cls)
+        assert type(view) is cls
+        assert str(view) == str(beams)
+        assert view.get_all_options(drop_default=True) == beams.get_all_options(drop_default=True)
+    view_as(ours, cls)
+    assert list(ours._all_options) == list(theirs._all_options)
+
+
+def test_flags_of_the_command_line_count_where_none_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["program"])
+    assert PipelineOptions().view_as(pipeline_options.StandardOptions).streaming is False
+    monkeypatch.setattr("sys.argv", ["program", "--streaming"])
+    assert PipelineOptions().view_as(pipeline_options.StandardOptions).streaming is True
+
+
+def test_what_one_view_sets_shows_in_another_of_the_same_options_alone() -> None:
+    first, second = PipelineOptions(["--experiments=a"]), PipelineOptions(["--experiments=a"])
+    first.view_as(pipeline_options.DebugOptions).add_experiment("b")
+    first.view_as(pipeline_options.StandardOptions).streaming = True
+    assert first.view_as(pipeline_options.DebugOptions).experiments == ["a", "b"]
+    assert first.view_as(pipeline_options.StandardOptions).streaming is True
+    assert second.view_as(pipeline_options.DebugOptions).experiments == ["a"]
+    assert second.view_as(pipeline_options.StandardOptions).streaming is False
+    assert PipelineOptions(["--experiments=a"], experiments=["c"]).view_as(
+        pipeline_options.DebugOptions
+    ).experiments == ["c"]
+
+
+def test_options_of_others_are_parsed_each_time() -> None:
+    parsed: list[type] = []
+
+    class Mine(PipelineOptions):  # type: ignore[misc]
+        @classmethod
+        def _add_argparse_args(cls, parser: Any) -> None:
+            parsed.append(cls)
+            parser.add_argument("--mine", default="no")
+            parser.add_value_provider_argument("--later", default="then")
+
+    options = PipelineOptions(["--mine=yes", "--shards=3"])
+    before = options.view_as(Mine).later
+    assert options.view_as(Mine).mine == "yes"
+    assert options.view_as(Mine).later is before
+    assert len(parsed) == 3
+    assert options.view_as(HeadraceOptions).shards == 3
+
+
+class _Keeps(beam.DoFn):  # type: ignore[misc]
+    CELL = userstate.BagStateSpec("cell", beam.coders.VarIntCoder())
+    OTHER = userstate.BagStateSpec("other", beam.coders.VarIntCoder())
+
+    OF_CELL = beam.DoFn.StateParam(CELL)
+
+    def process(self, element: Any, cell: Any = OF_CELL, /, *, more: int = 1) -> Any:
+        yield element
+
+
+def _methods() -> list[Any]:
+    def stands_for(self: Any, other: int = 3) -> int:
+        return other
+
+    class Odd(beam.DoFn):  # type: ignore[misc]
+        process = functools.wraps(stands_for)(lambda self, *args: None)
+        half = functools.partialmethod(stands_for, other=4)
+
+        @classmethod
+        def of_the_class(cls, a: int, b: int = 2) -> None: ...
+
+        @staticmethod
+        def of_nobody(a: int, b: int = 2) -> None: ...
+
+    odd, keeps = Odd(), _Keeps()
+    wrapped = beam.core.CallableWrapperDoFn(lambda x, y=5: [x])
+    return [
+        odd.process, odd.half, odd.of_the_class, odd.of_nobody, odd.start_bundle, keeps.process,
+        keeps.default_label, wrapped.process, Odd, stands_for, len, str.upper, [].append,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", range(len(_methods())))
+def test_parameters_are_those_that_beam_reads(at: int) -> None:
+    f = _methods()[at]
+    beams = beams_parameters(f)
+    for _ in range(2):  # read, then remembered
+        names, values = parameters(f)
+        assert (names, values) == beams
+        names.append("changed by the caller")
+        values.clear()
+
+
+def test_a_function_that_was_changed_is_read_again() -> None:
+    class Changes(beam.DoFn):  # type: ignore[misc]
+        def process(self, element: Any, cell: Any = _Keeps.OF_CELL) -> None: ...
+
+    def other(self: Any, renamed: Any, cell: Any = 1) -> None: ...
+
+    assert userstate.get_dofn_specs(Changes()) == ({_Keeps.CELL}, set())
+    Changes.process.__defaults__ = (beam.DoFn.StateParam(_Keeps.OTHER),)
+    assert userstate.get_dofn_specs(Changes()) == ({_Keeps.OTHER}, set())
+    Changes.process.__code__ = other.__code__
+    assert parameters(Changes().process)[0] == ["renamed", "cell"]
+    Changes.process.__signature__ = inspect.signature(lambda self, told: None)  # type: ignore[attr-defined]
+    assert parameters(Changes().process) == (["told"], [])
