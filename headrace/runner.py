@@ -28,6 +28,7 @@ from headrace.compiler.cell_numbers import drop_cells
 from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.compiler.cross_language import refuse_java
 from headrace.compiler.row_types import row_types
+from headrace.engine.jars import with_fetched
 from headrace.engine.leftovers import sweep_folders
 from headrace.engine.listening import ear
 from headrace.engine.packaging import check_files, provide
@@ -190,7 +191,9 @@ class SparkRunner(HeadraceRunner):
         needs, main_session = needs_of(options), _main_session(options)
         check_files(needs)
         sweep_folders()
+        wish = with_fetched(wish, frames.needs())
         target = find_target(self._spark or frames.session(), wish, known.progress)
+        frames = frames.made(target.parent)
         check_sinks(
             frames.sinks, target.session, streaming=streaming, own_disk=shares_disk(target.parent)
         )

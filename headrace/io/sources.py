@@ -8,7 +8,7 @@ that Spark computes them and a worker finds them by name.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +50,9 @@ class Read:
     timestamp: str | None  # the column that gives a row its event time
     partition: str | None  # the column that says from which of the source's partitions a row is
     policy: Policy | None  # None: there is no such column
+    names_partitions: bool = False  # Spark's log names all partitions, heard of or not
+    #: Called with the source's position in Spark's log once an epoch counts that has reached it.
+    when_counted: Callable[[Any], None] | None = None
 
     def clock(self) -> SourceClock:
         """Give the clock of the source before its first row."""
