@@ -16,8 +16,8 @@ from google.protobuf.wrappers_pb2 import StringValue
 from headrace.errors import OptionError
 from headrace.io import Avro, Json, Protobuf, SchemaRegistry
 from headrace.io.kafka.formats import after_path, decoder_of, encoder_of, path_of
-from headrace.io.kafka.registry import RegistryError, unframed
 from headrace.io.kafka.records import KafkaRecord
+from headrace.io.kafka.registry import RegistryError, unframed
 from headrace.io.kafka.sink import _Encode
 from headrace.io.kafka.source import _Decode
 
@@ -44,7 +44,7 @@ class Served:
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # noqa: N802 (the library's name)
+            def do_GET(self) -> None:
                 outer.asked.append(self.path)
                 outer.logins.append(self.headers.get("Authorization"))
                 number = int(self.path.rpartition("/")[2])
@@ -53,7 +53,7 @@ class Served:
                     return
                 self._answer(outer.schemas[number - 1])
 
-            def do_POST(self) -> None:  # noqa: N802 (the library's name)
+            def do_POST(self) -> None:
                 outer.asked.append(self.path)
                 told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 if told not in outer.schemas:
@@ -152,7 +152,7 @@ def test_protobuf_alone_and_behind_the_header_of_a_registry(registry: Served) ->
     assert registry.schemas == [{"schema": "syntax=...", "schemaType": "PROTOBUF"}]
 
 
-def test_the_way_to_the_first_type_of_a_file_is_one_byte_and_nested_types_have_longer_ones() -> None:
+def test_the_way_to_the_first_type_of_a_file_is_one_byte_and_to_nested_ones_is_longer() -> None:
     assert path_of(struct_pb2.Struct.DESCRIPTOR) == b"\0"
     nested = descriptor_pb2.DescriptorProto.ExtensionRange.DESCRIPTOR
     file = descriptor_pb2.DescriptorProto.DESCRIPTOR.file
@@ -209,7 +209,7 @@ def test_a_message_that_cannot_be_decoded_is_named() -> None:
     decode = _Decode(("value",), {"value": json.loads})
     assert decode(Row(b"[1]")) == KafkaRecord(value=[1])
     assert decode(Row(None)) == KafkaRecord()  # a tombstone
-    with pytest.raises(ValueError) as caught:  # noqa: PT011 (the note is what counts)
+    with pytest.raises(ValueError) as caught:
         decode(Row(b"{"))
     assert caught.value.__notes__ == [
         "[the value of the message at offset 41 of t, partition 3, cannot be decoded]"

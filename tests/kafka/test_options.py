@@ -89,7 +89,9 @@ def test_no_secret_is_in_the_proto_of_a_pipeline_nor_in_what_a_transform_says_of
         assert "hush-hush" not in said
 
 
-@pytest.mark.parametrize("name", ["transactional.id", "enable.auto.commit", "kafka.transactional.id"])
+@pytest.mark.parametrize(
+    "name", ["transactional.id", "enable.auto.commit", "kafka.transactional.id"]
+)
 def test_what_is_ours_to_set_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match="not yours to set"):
         checked("WriteToKafka", "a:1", {name: "x"})
@@ -118,7 +120,7 @@ def test_positions_become_sparks_options() -> None:
 
 @pytest.mark.parametrize(
     "start", ["newest", {"t": 5}, {}, {"t": {0: -7}}, {"t": {0: True}}, None, True,
-              datetime.datetime(2023, 1, 1)],  # noqa: DTZ001 (it is refused)
+              datetime.datetime(2023, 1, 1)],
 )  # fmt: skip
 def test_what_is_no_position_is_refused(start: Any) -> None:
     with pytest.raises(OptionError, match="ReadFromKafka"):

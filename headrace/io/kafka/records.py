@@ -18,6 +18,7 @@ COLUMNS = {
     "partition": spark.IntegerType(),
     "offset": spark.LongType(),
     "timestamp": spark.TimestampType(),
+    "timestampType": spark.IntegerType(),  # 0: given by who made the message, 1: by the broker
     "headers": spark.ArrayType(HEADER),
 }
 #: What a sink keeps of a message until it is published. `timestamp` is in milliseconds.
@@ -47,3 +48,4 @@ class KafkaRecord(NamedTuple):
     offset: int | None = None
     timestamp: Any = None  # a read gives Beam's Timestamp; a sink takes that or milliseconds
     headers: Any = None  # (name, bytes) pairs
+    timestampType: int | None = None  # Spark's: 0 if who made it gave the time, 1 if the broker did

@@ -48,8 +48,8 @@ class ReadFromKafka(beam.PTransform):  # type: ignore[misc]
         key: how keys are decoded: `"bytes"`, `"text"`, `Json()`, `Avro(...)`, `Protobuf(...)`, or a
             function of the bytes. A message without a key has None.
         value: the same for values.
-        columns: the fields of an element, out of key, value, topic, partition, offset, timestamp
-            and headers. Spark reads no others.
+        columns: the fields of an element, out of key, value, topic, partition, offset, timestamp,
+            timestampType and headers. Spark reads no others.
         start: where a new pipeline begins: "earliest", "latest", a time (datetime, Timestamp or
             seconds since 1970) or offsets, `{"topic": {0: 17, 1: "earliest"}}`, for all partitions.
             A pipeline that goes on from its checkpoint goes on where it was.
@@ -62,6 +62,7 @@ class ReadFromKafka(beam.PTransform):  # type: ignore[misc]
             `headrace.io`, or seconds. If not given, not at all; a partition that is silent for a
             minute, or was never heard of, then no longer holds the watermark back.
         bad_times: "fail" or "drop", as in `ReadFromSpark`.
+        max_records: how many messages a bounded read takes at most; which ones is not said.
         max_per_epoch: how many messages an epoch takes at most; as many as there are if not given.
         group_id: a consumer group to which the offsets are committed after each epoch that counts,
             for tools that watch how far a pipeline is. Nothing is read from it. Needs the extra
@@ -85,6 +86,7 @@ class ReadFromKafka(beam.PTransform):  # type: ignore[misc]
         timestamp: str | Callable[[Any], float] | None = "timestamp",
         watermark: Policy | float | None = None,
         bad_times: str = "fail",
+        max_records: int | None = None,
         max_per_epoch: int | None = None,
         group_id: str | None = None,
         options: Mapping[str, Any] | None = None,
@@ -104,6 +106,10 @@ class ReadFromKafka(beam.PTransform):  # type: ignore[misc]
         if max_per_epoch is not None and max_per_epoch < 1:
             msg = f"ReadFromKafka: max_per_epoch={max_per_epoch} is not a number of 1 or more"
             raise OptionError(msg)
+        if max_records is not None and (max_records < 1 or end is None):
+            msg = f"ReadFromKafka: max_records={max_records} needs an end, and is 1 or more"
+            raise OptionError(msg)
+        self._most = max_records
         self._columns = tuple(columns)
         self._key, self._value = key, value
         self._decoders = {
@@ -157,7 +163,7 @@ class ReadFromKafka(beam.PTransform):  # type: ignore[misc]
         )
         make = _Make(
             options=self._options, connector=self._connector, bounded=self._end is not None,
-            texts=texts, time=self._timestamp, decode=_in_python(self._value),
+            texts=texts, time=self._timestamp, decode=_in_python(self._value), most=self._most,
         )
         return LaterFrame(make, schema, streaming=self._end is None, needs=NEEDS)
 
@@ -193,6 +199,7 @@ class _Make:
     texts: Mapping[str, str]  # column -> expression
     time: str | Callable[[Any], float] | None
     decode: Callable[[bytes], Any] | None  # of the value, where Python does it
+    most: int | None  # messages of a bounded read
 
     def __call__(self, session: Any) -> Any:
         if not hasattr(session, "readStream"):
@@ -210,6 +217,8 @@ class _Make:
             frame = reader.options(**{**headers, **self.connector, **given}).load()
         except Exception as error:  # noqa: BLE001 (any error of Java's, as PySpark gives it)
             raise _translated(error, self.options) from None
+        if self.most is not None:
+            frame = frame.limit(self.most)
         if callable(self.time):
             frame = frame.withColumn(_TIME, self._seconds().cast("timestamp"))
             time = f"`{_TIME}`"

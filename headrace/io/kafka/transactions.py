@@ -67,6 +67,7 @@ class TransactionalProducer:
         # A key goes to the partition to which Java's producers send it.
         defaults = {
             "linger.ms": "20", "compression.type": "lz4", "partitioner": "murmur2_random",
+            "log_level": "3",  # a broker that asks for patience is worth no warning
         }  # fmt: skip
         with self._asking("shut out older producers"):
             self._consumer = self._library.Consumer(
