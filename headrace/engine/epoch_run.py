@@ -175,8 +175,8 @@ class EpochRunner:
             before = before.expecting(intake.source, names, self.facts.clock.now())
         self._until_it_counts(intake, before)
         # Nothing from here on is done again by running the epoch again: it counts.
-        if at is not None and (told := self.facts.reads[intake.source].when_counted) is not None:
-            told(at)
+        if at is not None and (watcher := self.facts.reads[intake.source].watcher) is not None:
+            watcher.reached(at)
         self.publish()
 
     def publish(self) -> None:
@@ -190,7 +190,7 @@ class EpochRunner:
         read = self.facts.reads.get(intake.source)
         if read is None or intake.batch is None:
             return None
-        if not read.names_partitions and read.when_counted is None:
+        if not read.names_partitions and read.watcher is None:
             return None
         log = self.facts.logs[intake.source]
         return position_of(self.facts.checkpoint.files, log, intake.batch)

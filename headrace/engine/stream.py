@@ -147,6 +147,9 @@ class Stream:
         at_end.callback(checkpoint.close)
         at_end.callback(self._feeds.abandon)
         at_end.callback(self._start.outputs.end_epochs)
+        for read in self._frames.reads.values():
+            if read.watcher is not None:
+                at_end.callback(read.watcher.close)
         found = opened(self._start, checkpoint, self._pause)
         self._epochs = EpochRunner(
             found.run, found.held, found.status, wake=self._wake,

@@ -33,9 +33,12 @@ class Frames:
         return next((frame.sparkSession for frame in made), None)
 
     def needs(self) -> frozenset[str]:
-        """Give what a session must have for the DataFrames that are still to be made."""
-        later = (f for f in self.sources.values() if isinstance(f, LaterFrame))
-        return frozenset(frame.needs for frame in later if frame.needs)
+        """Give what a session must have for the DataFrames that are still to be made.
+
+        What a sink goes with counts too: the next pipeline of a program may read what this wrote.
+        """
+        later = [f.needs for f in self.sources.values() if isinstance(f, LaterFrame)]
+        return frozenset(filter(None, [*later, *(sink.needs for sink in self.sinks.values())]))
 
     def made(self, session: Any) -> Frames:
         """Give the same with every DataFrame made, in the session that is known now."""

@@ -84,6 +84,7 @@ class Delivery:
 class Sink(RoundTrip):
     """What all writes share: a schema, given or found, and a leaf in the pipeline."""
 
+    needs = ""  # what a session should have for it, as `headrace doctor --fetch` calls it
     has_outbox = False  # rows are set aside in the checkpoint and made known when they count
 
     def __init__(self, schema: StructType | str | None, *, ordered: bool = False) -> None:

@@ -54,6 +54,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def create(servers: str, topic: str, partitions: int) -> str:
+    """Make a topic."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": servers})
+    made = admin.create_topics([NewTopic(topic, partitions, 1)])
+    made[topic].result(60)
+    return topic
+
+
 class Broker:
     """One broker; it can be killed and started again on its data."""
 
@@ -113,12 +123,7 @@ class Broker:
 
     def create(self, topic: str, partitions: int = 1) -> str:
         """Make a topic."""
-        from confluent_kafka.admin import AdminClient, NewTopic
-
-        admin = AdminClient({"bootstrap.servers": self.servers})
-        made = admin.create_topics([NewTopic(topic, partitions, 1)])
-        made[topic].result(30)
-        return topic
+        return create(self.servers, topic, partitions)
 
     def topic(self, partitions: int = 1) -> str:
         """Make a topic of a name that nobody has."""
@@ -130,7 +135,12 @@ class Broker:
 
         producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 5})
         for message in messages:
-            producer.produce(topic, **message)
+            while True:
+                try:
+                    producer.produce(topic, **message)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
         assert producer.flush(60) == 0
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[Any]:
@@ -147,13 +157,30 @@ class Broker:
             consumer.assign([TopicPartition(topic, part, 0) for part in parts])
             open_parts, found = set(parts), []
             while open_parts:
-                message = consumer.poll(30)
-                assert message is not None, f"nothing of {topic} came within 30 s"
-                if message.error() is None:
-                    found.append(message)
-                elif message.error().code() == KafkaError._PARTITION_EOF:
-                    open_parts.discard(message.partition())
+                came = consumer.consume(10_000, 1.0) or [consumer.poll(30)]
+                for message in came:
+                    assert message is not None, f"nothing of {topic} came within 30 s"
+                    if message.error() is None:
+                        found.append(message)
+                    elif message.error().code() == KafkaError._PARTITION_EOF:
+                        open_parts.discard(message.partition())
             return found
+        finally:
+            consumer.close()
+
+
+    def count(self, topic: str) -> int:
+        """How many messages a reader of committed ones sees."""
+        return len(self.read(topic))
+
+    def committed(self, group: str, topic: str, partitions: int) -> list[int]:
+        """The offsets that a consumer group has committed."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group})
+        try:
+            parts = [TopicPartition(topic, number) for number in range(partitions)]
+            return [part.offset for part in consumer.committed(parts, timeout=30)]
         finally:
             consumer.close()
 

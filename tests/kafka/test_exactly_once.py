@@ -12,7 +12,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.testing.test_stream import TestStream
+from apache_beam.testing import test_stream
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.transforms.window import TimestampedValue
 
@@ -53,7 +53,7 @@ def run(folder: Path, servers: str, topic: str, *, shards: int = 2, **more: Any)
     options = [f"--checkpoint={folder / 'checkpoint'}", f"--shards={shards}", "--progress=off"]
     options += more.pop("options", [])
     pipeline = beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(options))
-    script = TestStream()
+    script = test_stream.TestStream()
     for epoch in range(EPOCHS):
         script = script.add_elements([TimestampedValue((key, epoch), epoch) for key in KEYS])
     _ = (

@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 import fastavro
 import pytest
-from google.protobuf import descriptor_pb2, struct_pb2
-from google.protobuf.wrappers_pb2 import StringValue
+from google.protobuf import (  # type: ignore[import-untyped]
+    descriptor_pb2,
+    struct_pb2,
+)
+from google.protobuf.wrappers_pb2 import StringValue  # type: ignore[import-untyped]
 
 from headrace.errors import OptionError
 from headrace.io import Avro, Json, Protobuf, SchemaRegistry

@@ -43,9 +43,21 @@ class GroupOffsets:
         self._group = group
         self._options = options
         self._consumer: Any = None
+        self._last: Any = None
 
     def reached(self, position: Any) -> None:
         """Commit where an epoch that counts has ended; failing that, say so and go on."""
+        self._last = position
+        self._commit(position, wait=False)
+
+    def close(self) -> None:
+        """See that the last position has arrived, and let go."""
+        if self._consumer is not None:
+            self._commit(self._last, wait=True)
+            self._consumer.close()
+            self._consumer = None
+
+    def _commit(self, position: Any, *, wait: bool) -> None:
         library = client("ReadFromKafka(group_id=...)")
         parts = [
             library.TopicPartition(topic, part, offset)
@@ -57,7 +69,7 @@ class GroupOffsets:
                 settings = {**for_client(self._options), "group.id": self._group}
                 self._consumer = library.Consumer({**settings, "enable.auto.commit": False})
             if parts:
-                self._consumer.commit(offsets=parts, asynchronous=True)
+                self._consumer.commit(offsets=parts, asynchronous=not wait)
         except Exception as error:  # noqa: BLE001 (nothing depends on it but somebody's chart)
             said = scrubbed(str(error), self._options)
             _LOG.warning("the offsets of group %s could not be committed: %s", self._group, said)

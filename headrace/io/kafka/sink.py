@@ -108,6 +108,7 @@ class WriteToKafka(beam.PTransform):  # type: ignore[misc]
 class KafkaSink(Sink):
     """The leaf behind `WriteToKafka`: takes rows of messages."""
 
+    needs = "kafka"
     has_outbox = True
 
     def __init__(

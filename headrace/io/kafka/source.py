@@ -174,10 +174,7 @@ class _Rows(ReadFromSpark):
     def __init__(self, frame: LaterFrame, *, group: GroupOffsets | None, **more: Any) -> None:
         super().__init__(frame, **more)
         timed = self.read.partition is not None
-        self.read = replace(
-            self.read, names_partitions=timed,
-            when_counted=None if group is None else group.reached,
-        )
+        self.read = replace(self.read, names_partitions=timed, watcher=group)
 
     def record(self) -> None:
         """Refuse: what is recorded is a DataFrame, and this one is made later."""

@@ -103,9 +103,20 @@ class TransactionalProducer:
                         break
                     except BufferError:
                         producer.poll(0.05)
+            self._flush()
             if after is not None:
                 mark = self._library.TopicPartition(topic, 0, after.to_offset())
                 producer.send_offsets_to_transaction([mark], self._group, _SECONDS)
+
+    def _flush(self) -> None:
+        """Wait until the broker has all messages, for as long as it takes more of them."""
+        left = len(self._producer)
+        while left:
+            before, left = left, self._producer.flush(_SECONDS)
+            if left == before:
+                told = f"{left} messages wait, and none of them was taken for {_SECONDS:.0f} s"
+                error = self._library.KafkaError(self._library.KafkaError._TIMED_OUT, told)  # noqa: SLF001 (its public name)
+                raise self._library.KafkaException(error)
 
     def commit(self) -> None:
         """Make the transaction count."""
