@@ -24,6 +24,7 @@ from typing import Any
 
 import apache_beam as beam
 import psutil
+from apache_beam.metrics.metric import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.transforms.window import FixedWindows
@@ -31,6 +32,7 @@ from apache_beam.transforms.window import FixedWindows
 import headrace
 from headrace.io import Json, Monotonic, ReadFromKafka, WriteToKafka
 from tests.kafka.broker import Broker, running
+from tests.kafka.driver import READ, read_by
 
 ROOT = Path(__file__).parents[2]
 WINDOW, KEYS, PARTITIONS = 10, 20, 8
@@ -58,8 +60,14 @@ def joined(element: Any, window: Any = beam.DoFn.WindowParam) -> Any:
     return key, (int(window.start), sum(sides["orders"]), sum(sides["payments"]))
 
 
-def drive(servers: str, topics: list[str], checkpoint: str, seconds: float) -> None:
-    """Run the pipeline until no epoch comes for so many seconds, then drain."""
+def noted(record: Any) -> Any:
+    """Count a message; give its key and number."""
+    Metrics.counter("driver", READ).inc()
+    return record.key, record.value
+
+
+def drive(servers: str, topics: list[str], checkpoint: str, wanted: int) -> None:
+    """Run the pipeline until so many messages were read, by all drivers together; then drain."""
     options = PipelineOptions([
         "--spark_master=local[2]", f"--checkpoint={checkpoint}", "--shards=4", "--progress=off",
         f"--state_dir={checkpoint}-copies",
@@ -72,7 +80,7 @@ def drive(servers: str, topics: list[str], checkpoint: str, seconds: float) -> N
                 servers, topic, start="earliest", key="text", value=Json(), max_per_epoch=2_000,
                 watermark=Monotonic(idle_after=5),
             )
-            | f"{name} number" >> beam.Map(lambda record: (record.key, record.value))
+            | f"{name} number" >> beam.Map(noted)
             | f"{name} windows" >> beam.WindowInto(FixedWindows(WINDOW))
         )
         for name, topic in zip(("orders", "payments"), topics[:2], strict=True)
@@ -86,13 +94,8 @@ def drive(servers: str, topics: list[str], checkpoint: str, seconds: float) -> N
         | WriteToKafka(servers, topics[2], key="text", value=Json(), max_per_transaction=50)
     )
     result = pipeline.run()
-    seen, since = -2, time.monotonic()
-    while time.monotonic() - since < seconds:
+    while read_by(result, READ) < wanted:
         result.wait_until_finish(duration=500)
-        epoch = result.stream_status.epoch
-        if epoch != seen:
-            seen, since = epoch, time.monotonic()
-            print("epoch", epoch, flush=True)
     print("state", result.drain(), flush=True)
 
 
@@ -174,7 +177,8 @@ def campaign(kills: int, seed: int, total: int, pause: float) -> int:
         folder = Path(name)
         with running(folder / "broker") as broker:
             topics = [broker.topic(PARTITIONS) for _ in range(3)]
-            arguments = [broker.servers, *topics, str(folder / "checkpoint"), "20"]
+            wanted = 2 * (total // kills) * kills
+            arguments = [broker.servers, *topics, str(folder / "checkpoint"), str(wanted)]
             log = folder / "driver.log"
             driver = Driver(arguments, log)
             fed, ended = 0, 0
@@ -215,8 +219,8 @@ def campaign(kills: int, seed: int, total: int, pause: float) -> int:
 def main() -> int:
     """Read the arguments."""
     if sys.argv[1:2] == ["--drive"]:
-        servers, *topics, checkpoint, seconds = sys.argv[2:]
-        drive(servers, topics, checkpoint, float(seconds))
+        servers, *topics, checkpoint, messages_wanted = sys.argv[2:]
+        drive(servers, topics, checkpoint, int(messages_wanted))
         return 0
     parser = argparse.ArgumentParser(prog="python -m tests.kafka.campaign")
     parser.add_argument("--kills", type=int, default=50)

@@ -1,17 +1,17 @@
 """A streaming pipeline from Kafka to Kafka, in a process of its own that can be killed.
 
-`python -m tests.kafka.driver SERVERS IN OUT CHECKPOINT SECONDS`: counts values by key in windows of
-10 s of event time, and writes one message for each key and window. Drains after so many seconds
-without a new epoch, and ends.
+`python -m tests.kafka.driver SERVERS IN OUT CHECKPOINT MESSAGES`: counts values by key in windows
+of 10 s of event time, and writes one message for each key and window. Drains when so many messages
+have been read, by all drivers together, and ends.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.metrics.metric import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
 
@@ -19,6 +19,7 @@ import headrace
 from headrace.io import Json, Monotonic, ReadFromKafka, WriteToKafka
 
 WINDOW = 10
+READ = "read"
 #: Readings of a topic of tests: one every 100 ms of event time, for five keys.
 STEP_MS, KEYS, BEGIN_MS = 100, 5, 1_700_000_000_000
 
@@ -56,8 +57,20 @@ def with_window(pair: Any, window: Any = beam.DoFn.WindowParam) -> Any:
     return pair[0], {"window": int(window.start), "found": summed(pair[1])}
 
 
-def main(servers: str, source: str, target: str, checkpoint: str, seconds: float) -> None:
-    """Run until nothing comes for so many seconds."""
+def read_by(result: Any, name: str) -> int:
+    """Give how many messages were read in epochs that count, also by drivers before this one."""
+    found = result.metrics().query(MetricsFilter().with_name(name))["counters"]
+    return sum(metric.committed for metric in found)
+
+
+def noted(record: Any) -> Any:
+    """Count a message; give its key and number."""
+    Metrics.counter("driver", READ).inc()
+    return record.key, record.value["n"]
+
+
+def main(servers: str, source: str, target: str, checkpoint: str, wanted: int) -> None:
+    """Run until so many messages have been read."""
     options = PipelineOptions([
         "--spark_master=local[2]", f"--checkpoint={checkpoint}", "--shards=2", "--progress=off",
         f"--state_dir={checkpoint}-copies",
@@ -69,22 +82,20 @@ def main(servers: str, source: str, target: str, checkpoint: str, seconds: float
             servers, source, start="earliest", key="text", value=Json(), max_per_epoch=150,
             watermark=Monotonic(idle_after=2), group_id=f"watch-{source}",
         )
-        | beam.Map(lambda record: (record.key, record.value["n"]))
+        | beam.Map(noted)
         | beam.WindowInto(FixedWindows(WINDOW))
         | beam.GroupByKey()
         | "Window" >> beam.Map(with_window)
         | WriteToKafka(servers, target, key="text", value=Json(), max_per_transaction=7)
     )
     result = pipeline.run()
-    seen, since = -2, time.monotonic()
-    while time.monotonic() - since < seconds:
+    while read_by(result, READ) < wanted:
         result.wait_until_finish(duration=500)
-        epoch = result.stream_status.epoch
-        if epoch != seen:
-            seen, since = epoch, time.monotonic()
+    # For the time in which the partition that nobody wrote to falls idle.
+    result.wait_until_finish(duration=3_000)
     print("state", result.drain(), "epoch", result.stream_status.epoch, flush=True)
 
 
 if __name__ == "__main__":
-    servers, source, target, checkpoint, seconds = sys.argv[1:]
-    main(servers, source, target, checkpoint, float(seconds))
+    servers, source, target, checkpoint, messages_wanted = sys.argv[1:]
+    main(servers, source, target, checkpoint, int(messages_wanted))

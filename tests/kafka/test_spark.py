@@ -64,7 +64,7 @@ def test_windows_of_a_topic_are_written_once_over_kills_in_every_gap(
 ) -> None:
     """One of the three partitions is never heard of: it holds the watermark for its idle time."""
     source, target = broker.topic(3), broker.topic(2)
-    arguments = [broker.servers, source, target, str(tmp_path / "checkpoint"), "15"]
+    arguments = [broker.servers, source, target, str(tmp_path / "checkpoint"), str(MESSAGES)]
     broker.put(source, driver.messages(0, MESSAGES, 3))
     for gap in GAPS:
         killed = run("tests.kafka.driver", *arguments, crash=gap)
