@@ -120,7 +120,7 @@ beam-suites: setup ## run Beam's own pipeline tests on headrace; see docs/beam-s
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
-	--extra stores --extra test --extra lab --extra docs --extra dev --no-emit-index-url --no-header --generate-hashes \
+	--extra kafka --extra stores --extra test --extra lab --extra docs --extra dev --no-emit-index-url --no-header --generate-hashes \
 	--output-file requirements.lock pyproject.toml
 
 clean: ## remove everything make and the tools have made

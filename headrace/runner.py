@@ -28,6 +28,7 @@ from headrace.compiler.cell_numbers import drop_cells
 from headrace.compiler.compile import compile_pipeline, is_unbounded
 from headrace.compiler.cross_language import refuse_java
 from headrace.compiler.row_types import row_types
+from headrace.engine.jars import with_fetched
 from headrace.engine.leftovers import sweep_folders
 from headrace.engine.listening import ear
 from headrace.engine.packaging import check_files, provide
@@ -45,6 +46,7 @@ from headrace.engine.spark_host import SparkHost
 from headrace.errors import OptionError, PackagingError, UnsupportedTransformError
 from headrace.io.file_shards import keep_shards
 from headrace.io.frames import Frames, frames_of
+from headrace.io.kafka.beam_transforms import in_place_of
 from headrace.io.materialise import materialise
 from headrace.io.preflight import check_sinks
 from headrace.io.sources import ReadFromSpark
@@ -94,7 +96,12 @@ class HeadraceRunner(PipelineRunner, ABC):  # type: ignore[misc]
         self._interactive = True
 
     def apply(self, transform: Any, input: Any, options: Any) -> Any:
-        """Expand a transform; see to its number of files, and in a notebook that it ends."""
+        """Expand a transform, or ours in its place; see to its files, and in a notebook its end."""
+        ours = in_place_of(transform)
+        if ours is not None:
+            # Beam's own would go into the proto by the expansion that it never had.
+            input.pipeline._current_transform().transform = ours  # noqa: SLF001 (no other door)
+            transform = ours
         refuse_java(transform)
         if self._interactive and isinstance(transform, ReadFromSpark):
             transform.record()
@@ -190,7 +197,9 @@ class SparkRunner(HeadraceRunner):
         needs, main_session = needs_of(options), _main_session(options)
         check_files(needs)
         sweep_folders()
+        wish = with_fetched(wish, frames.needs())
         target = find_target(self._spark or frames.session(), wish, known.progress)
+        frames = frames.made(target.parent)
         check_sinks(
             frames.sinks, target.session, streaming=streaming, own_disk=shares_disk(target.parent)
         )

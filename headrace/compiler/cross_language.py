@@ -19,14 +19,6 @@ from headrace.errors import UnsupportedTransformError
 
 #: What to write instead, by the name of the transform's class.
 _INSTEAD = {
-    "ReadFromKafka": (
-        'read the topic with Spark, spark.readStream.format("kafka"), and hand the DataFrame to '
-        "headrace.io.ReadFromSpark"
-    ),
-    "WriteToKafka": (
-        "hand the rows to headrace.io.WriteToSpark(function=...), which gets a DataFrame per "
-        'epoch: frame.write.format("kafka")'
-    ),
     "SqlTransform": (
         "put the query into Spark SQL and hand its DataFrame to headrace.io.ReadFromSpark, or "
         "write it with Beam's dataframe API"

@@ -4,7 +4,7 @@ The commit of an epoch, with a crash test for each gap:
 1. Spark has logged the offsets of its batch (if the epoch has one).
 2. The tasks write their change logs; nothing names them yet.
 3. The sinks take the epoch's rows, under its number.
-4. The manifest is created. This is the commit.
+4. The manifest is created. This is the commit. Then sinks publish what they have set aside.
 5. `foreachBatch` returns and Spark logs its own commit.
 The gaps are the points of `headrace.state.crash_points`: `HEADRACE_CRASH=after_manifest:7` ends the
 driver between steps 4 and 5 of epoch 7, `tests/lab/experiments/faults/test_crash_points.py` does so
@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from headrace.engine.checkpoints import Checkpoint
 from headrace.engine.clock import Clock, WallClock
@@ -31,11 +33,13 @@ from headrace.engine.positions import Intake, Positions, Sources, run_away
 from headrace.engine.reports import EpochSum, Infos, added_up, check_complete, gather
 from headrace.engine.retries import Tries
 from headrace.engine.skew import Skew, skew_after
-from headrace.engine.spark_log import recorded
+from headrace.engine.spark_log import position_of, recorded
 from headrace.engine.status import StreamOptions, StreamStatus, by_step, shown_after
 from headrace.engine.tasks import EpochTasks
 from headrace.engine.traces import forget_traces, where_lost
 from headrace.errors import CheckpointError, WorkerLostError
+from headrace.io.kafka.offsets import partitions_in
+from headrace.io.sources import Read
 from headrace.plan.clocks import MAX_TIME
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.chain import Chain
@@ -67,6 +71,9 @@ class Run:
     writer: str  # names the run for its sinks, after a restart too
     logs: Mapping[str, str]  # read -> the folder of its log below the checkpoint
     local: LocalFolder  # where the copies of the state partitions lie, on whichever machine
+    outbox: str = ""  # where sinks keep what they publish later, as Spark knows it; empty: nowhere
+    reads: Mapping[str, Read] = field(default_factory=dict)  # what is asked for beside rows
+    pause: Callable[[float], None] = time.sleep  # waits, or until the run is told to stop
 
     @property
     def token(self) -> str:
@@ -79,7 +86,7 @@ class Run:
             epoch=epoch, attempt=attempt, run=self.writer,
             incarnation=self.checkpoint.incarnation, token=self.token,
             fence=self.checkpoint.check_newest, fresh=fresh,
-            remove_later=self.options.remove_later_epochs,
+            remove_later=self.options.remove_later_epochs, outbox=self.outbox, pause=self.pause,
         )
 
 
@@ -163,6 +170,33 @@ class EpochRunner:
             positions: where the sources are before it, if a step has moved them.
         """
         before = self.held.positions if positions is None else positions
+        at = self._position(intake)
+        if at is not None and self.facts.reads[intake.source].names_partitions:
+            names = partitions_in(at)
+            before = before.expecting(intake.source, names, self.facts.clock.now())
+        self._until_it_counts(intake, before)
+        # Nothing from here on is done again by running the epoch again: it counts.
+        if at is not None and (watcher := self.facts.reads[intake.source].watcher) is not None:
+            watcher.reached(at)
+        self.publish()
+
+    def publish(self) -> None:
+        """Let sinks publish what epochs that count have set aside."""
+        run = self.facts
+        last = run.handover(self.next_epoch - 1, "", fresh=False)
+        run.outputs.publish(last, self._stop_requested)
+
+    def _position(self, intake: Intake) -> Any:
+        """Give where the source of a batch is at its end, if anybody wants to know."""
+        read = self.facts.reads.get(intake.source)
+        if read is None or intake.batch is None:
+            return None
+        if not read.names_partitions and read.watcher is None:
+            return None
+        log = self.facts.logs[intake.source]
+        return position_of(self.facts.checkpoint.files, log, intake.batch)
+
+    def _until_it_counts(self, intake: Intake, before: Positions) -> None:
         tries = Tries(self.facts.options.max_retries)
         while True:
             traces = self._traces() if tries.lost else ""

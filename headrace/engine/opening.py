@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from headrace.engine.leftovers import note_process
 from headrace.engine.manifests import LogRecord, Manifest
 from headrace.engine.outputs import Outputs
 from headrace.engine.positions import Positions, Sources
+from headrace.engine.spark_folders import spark_folder
 from headrace.engine.spark_log import problems
 from headrace.engine.status import StreamOptions, StreamStatus
 from headrace.engine.tasks import EpochTasks
@@ -36,6 +38,8 @@ from headrace.state.private import lets_in
 
 #: The file of a checkpoint that names the run for its sinks.
 WRITER = "writer"
+#: The folder of a checkpoint for what sinks publish when its epoch counts.
+OUTBOX = "outbox"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +98,16 @@ def claimed_checkpoint(start: Start, location: str) -> Checkpoint:
     return Checkpoint.open(location, description.to_json(), now=WallClock().now())
 
 
-def opened(start: Start, checkpoint: Checkpoint) -> Opened:
-    """Find where to go on, and make sinks and host ready for the first epoch."""
+def opened(
+    start: Start, checkpoint: Checkpoint, pause: Callable[[float], None] = time.sleep
+) -> Opened:
+    """Find where to go on, and make sinks and host ready for the first epoch.
+
+    Args:
+        start: what the driver is started with.
+        checkpoint: the folder, claimed.
+        pause: waits for so many seconds, or until the run is told to stop.
+    """
     frames = start.frames
     bounded = [name for name, read in frames.reads.items() if not read.streaming]
     prepare_copies(start, local_of(checkpoint, start.options))
@@ -128,7 +140,8 @@ def opened(start: Start, checkpoint: Checkpoint) -> Opened:
         plan=start.plan, host=start.host, tasks=start.tasks,
         sources=Sources.of(start.plan, bounded), outputs=start.outputs, options=start.options,
         checkpoint=checkpoint, clock=clock, name=uuid.uuid4().hex, writer=writer, logs=logs,
-        local=local_of(checkpoint, start.options),
+        local=local_of(checkpoint, start.options), outbox=_outbox_of(checkpoint, start),
+        reads=frames.reads, pause=pause,
     )
     fresh = not positions.begun
     start.outputs.prepare(run.handover(checkpoint.next_epoch, "", fresh=fresh))
@@ -136,6 +149,16 @@ def opened(start: Start, checkpoint: Checkpoint) -> Opened:
         start.outputs.deliver_nothing(run.handover(epoch, f"{run.token}.{epoch}", fresh=fresh))
     start.host.prepare_epochs(start.plan.shards)
     return Opened(run=run, held=held, status=status)
+
+
+def _outbox_of(checkpoint: Checkpoint, start: Start) -> str:
+    """Give the folder for what sinks publish after the commit, as Spark must be told of it."""
+    files = checkpoint.files
+    if files.has_memory_lock or not start.outputs.has_outbox:
+        return ""
+    if files.is_local:
+        return str(files.path(OUTBOX))
+    return spark_folder(start.host.session, files.below(OUTBOX))
 
 
 def log_of(frames: Frames, name: str) -> str:

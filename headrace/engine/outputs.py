@@ -6,6 +6,7 @@ because two jobs read them: the one that runs the pipeline and the one that writ
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +20,8 @@ from headrace.io.claims import Claim
 from headrace.io.columns import arrow_schema
 from headrace.io.frames import Frames
 from headrace.io.sinks import Delivery, Lease, Sink
-from headrace.io.write import WriteToSpark
 from headrace.plan.supersteps import ChannelKind, Plan
-from headrace.state.crash_points import Point, crash_point
+from headrace.state.crash_points import Point, Publication, crash_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,8 @@ class Handover:
     fence: Callable[[], None]  # raises if the checkpoint has a newer driver
     fresh: bool  # no epoch of the run counts yet
     remove_later: bool = False
+    outbox: str = ""  # the folder of the checkpoint for what sinks publish later
+    pause: Callable[[float], None] = time.sleep
 
     def to(self, label: str, empty: bool | None = None) -> Delivery:
         """Give what one sink is told, by its full name."""
@@ -44,15 +46,21 @@ class Handover:
         )
         return Delivery(
             epoch=self.epoch, claim=claim, fresh=self.fresh, attempt=self.attempt,
-            fence=self.fence, empty=empty, remove_later=self.remove_later,
+            fence=self.fence, empty=empty, remove_later=self.remove_later, outbox=self.outbox,
+            gap=_gap, pause=self.pause,
         )
+
+
+def _gap(step: str, epoch: int) -> None:
+    crash_point(Publication(step), epoch)
 
 
 class Outputs:
     """The output channels of one run."""
 
     def __init__(
-        self, plan: Plan, frames: Frames, session: Any, *, shared_disk: bool = False
+        self, plan: Plan, frames: Frames, session: Any, *, shared_disk: bool = False,
+        checkpoint: str = "",
     ) -> None:
         self._session = session  # the user's
         self._sinks: dict[int, Sink] = {}
@@ -79,14 +87,18 @@ class Outputs:
         self.direct = tuple(
             index
             for index, sink in self._sinks.items()
-            if shared_disk and isinstance(sink, WriteToSpark) and sink.takes_files
-            and not self._order_bytes[index]
+            if shared_disk and sink.files_at(checkpoint) and not self._order_bytes[index]
         )
 
     @property
     def wants_rows(self) -> bool:
         """Whether any sink takes rows as a DataFrame."""
         return len(self._sinks) > len(self.direct)
+
+    @property
+    def has_outbox(self) -> bool:
+        """Whether any sink sets rows aside in the checkpoint."""
+        return any(sink.has_outbox for sink in self._sinks.values())
 
     def prepare(self, delivery: Handover) -> None:
         """Make every sink ready for the epochs of this driver, which `delivery` begins."""
@@ -98,9 +110,7 @@ class Outputs:
         """Give where workers put the files of one attempt at an epoch, for each direct channel."""
         found = {}
         for index in self.direct:
-            sink = self._sinks[index]
-            assert isinstance(sink, WriteToSpark)
-            found[index] = sink.staging(attempt)
+            found[index] = self._sinks[index].staging(attempt)
         return found
 
     @contextmanager
@@ -144,7 +154,6 @@ class Outputs:
             handover = delivery.to(self._labels[index], empty=not counts.get(index))
             with self._blaming(index, delivery.epoch):
                 if index in self.direct:
-                    assert isinstance(sink, WriteToSpark)
                     sink.deliver_files(handover, staged[index])
                 else:
                     sink.deliver_epoch(self._frame(index), handover)
@@ -156,10 +165,25 @@ class Outputs:
             handover = delivery.to(self._labels[index], empty=True)
             with self._blaming(index, delivery.epoch):
                 if index in self.direct:
-                    assert isinstance(sink, WriteToSpark)
                     sink.deliver_files(handover, ())
                 else:
                     sink.deliver_epoch(self._no_rows(index), handover)
+
+    def publish(self, delivery: Handover, give_up: Callable[[], bool]) -> None:
+        """Let every sink make known what epochs that count have set aside.
+
+        Args:
+            delivery: the last epoch that counts.
+            give_up: whether to leave the rest for the next start.
+        """
+        for index, sink in self._sinks.items():
+            with self._blaming(index, delivery.epoch):
+                sink.publish(delivery.to(self._labels[index]), give_up)
+
+    def end_epochs(self) -> None:
+        """Let the sinks let go of what they hold for the epochs of this driver."""
+        for sink in self._sinks.values():
+            sink.close()
 
     def _no_rows(self, index: int) -> Any:
         """Give a DataFrame without rows, made from Arrow: no Python worker can die over it."""

@@ -168,6 +168,13 @@ class Positions:
             begun=True,
         )
 
+    def expecting(self, source: str, partitions: Iterable[str], now: int) -> Positions:
+        """Know of partitions of a source, whether or not they have brought anything yet."""
+        clock = self.clocks[source].expecting(partitions, now)
+        if clock is self.clocks[source]:
+            return self
+        return replace(self, clocks={**self.clocks, source: clock})
+
     def next_wakeup(self, now: int) -> int | None:
         """Give when something is due next: in a task, or because a partition falls silent."""
         idle = [clock.next_idle(now) for clock in self.clocks.values()]

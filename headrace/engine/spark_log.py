@@ -49,6 +49,21 @@ def recorded(files: Files, folder: str, batch: int, before: LogRecord | None) ->
     return LogRecord(folder=folder, batch=batch, sums=sums)
 
 
+def position_of(files: Files, folder: str, batch: int) -> Any:
+    """Give where the only source of a query is at the end of a batch, in Spark's JSON.
+
+    Args:
+        files: the checkpoint.
+        folder: the query's log below it.
+        batch: the batch's number; Spark has logged its offsets.
+
+    Returns:
+        What Spark wrote; None if it is not known, or the query has several sources.
+    """
+    found = _positions(files.read(f"{folder}/offsets/{batch}"))
+    return found[0] if len(found) == 1 else None
+
+
 def _source(
     files: Files, folder: str, source: str, position: Any, known: dict[str, str]
 ) -> Iterator[tuple[str, str]]:

@@ -61,7 +61,10 @@ class Stream:
         self._plan = plan
         self._frames = frames
         self._options = options
-        outputs = Outputs(plan, frames, host.session, shared_disk=host.shares_disk)
+        outputs = Outputs(
+            plan, frames, host.session, shared_disk=host.shares_disk,
+            checkpoint=options.checkpoint,
+        )
         self._start = Start(
             plan=plan, host=host, outputs=outputs, frames=frames, options=options,
             tasks=epoch_tasks(plan, settings, outputs.schemas, outputs.direct),
@@ -143,13 +146,24 @@ class Stream:
             at_end.callback(local_of(checkpoint, self._options).remove)
         at_end.callback(checkpoint.close)
         at_end.callback(self._feeds.abandon)
-        found = opened(self._start, checkpoint)
+        at_end.callback(self._start.outputs.end_epochs)
+        for read in self._frames.reads.values():
+            if read.watcher is not None:
+                at_end.callback(read.watcher.close)
+        found = opened(self._start, checkpoint, self._pause)
         self._epochs = EpochRunner(
             found.run, found.held, found.status, wake=self._wake,
             stop_requested=lambda: self._stop_requested,
         )
         at_end.callback(self._epochs.end_stages)
+        self._epochs.publish()  # what counts and was not made known before a crash
         return self._epochs
+
+    def _pause(self, seconds: float) -> None:
+        """Wait; a run that is told to stop does not."""
+        self._wake.clear()
+        if not self._stop_requested:
+            self._wake.wait(seconds)
 
     @property
     def _run(self) -> EpochRunner:

@@ -7,12 +7,13 @@ compiler's plan speaks of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apache_beam.pipeline import PipelineVisitor
 
 from headrace.errors import OptionError
+from headrace.io.later import LaterFrame
 from headrace.io.sinks import Sink
 from headrace.io.sources import Read, ReadFromSpark
 from headrace.io.write import WriteToSpark
@@ -28,7 +29,23 @@ class Frames:
 
     def session(self) -> Any | None:
         """Give the session of the DataFrames; None if there are none."""
-        return next((frame.sparkSession for frame in self.sources.values()), None)
+        made = (f for f in self.sources.values() if not isinstance(f, LaterFrame))
+        return next((frame.sparkSession for frame in made), None)
+
+    def needs(self) -> frozenset[str]:
+        """Give what a session must have for the DataFrames that are still to be made.
+
+        What a sink goes with counts too: the next pipeline of a program may read what this wrote.
+        """
+        later = [f.needs for f in self.sources.values() if isinstance(f, LaterFrame)]
+        return frozenset(filter(None, [*later, *(sink.needs for sink in self.sinks.values())]))
+
+    def made(self, session: Any) -> Frames:
+        """Give the same with every DataFrame made, in the session that is known now."""
+        return replace(self, sources={
+            name: frame.made(session) if isinstance(frame, LaterFrame) else frame
+            for name, frame in self.sources.items()
+        })  # fmt: skip
 
     def streaming(self) -> tuple[str, ...]:
         """Give the names of the reads whose DataFrames are streaming."""

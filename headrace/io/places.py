@@ -113,6 +113,28 @@ class EpochFolders:
         self._claim = claim
         self._settle_later(claim.writer, next_epoch, remove_later)
 
+    def epochs(self) -> list[int]:
+        """Give the epochs that have a folder, in order; the path must be the claim's alone."""
+        return sorted(number - self._first for number in self._numbers())
+
+    def files(self, epoch: int) -> list[str]:
+        """Give the paths of an epoch's files, in the order of their names."""
+        assert self._storage is not None
+        folder = self._folder(epoch)
+        names = [n for n in self._storage.names(folder) if n[0] not in "._"]
+        return [f"{folder}/{name}" for name in names]
+
+    def drop(self, epoch: int) -> None:
+        """Remove an epoch's folder, at once where folders can be moved."""
+        assert self._storage is not None and self._claim is not None
+        folder = self._folder(epoch)
+        if self._storage.atomic_moves and self._storage.exists(folder):
+            gone = f"{self._aside(self._claim.writer)}/{self._claim.name}/dropped-{epoch}"
+            self._move(folder, gone)
+            self._storage.remove(gone)
+        else:
+            self._storage.remove(folder)
+
     def staging(self, attempt: str) -> str:
         """Give the folder for the files of one attempt at an epoch, as workers know it."""
         return self._attempt(attempt).removeprefix("file://")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,11 @@ def _nobody_newer() -> None:
     """There is no other driver."""
 
 
+def _nowhere(step: str, epoch: int) -> None:
+    """Nobody ends the process here."""
+    del step, epoch
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """Which epoch rows belong to, and who hands them over."""
@@ -70,10 +76,16 @@ class Delivery:
     fence: Callable[[], None] = _nobody_newer  # raises if the checkpoint has a newer driver
     empty: bool | None = None  # whether there are no rows; None: not known
     remove_later: bool = False  # what the sink holds of later epochs goes, instead of a refusal
+    outbox: str = ""  # a folder of the checkpoint for what is published later; empty: there is none
+    gap: Callable[[str, int], None] = _nowhere  # told of the gaps of a publication
+    pause: Callable[[float], None] = time.sleep  # waits for so many seconds, or until a stop
 
 
 class Sink(RoundTrip):
     """What all writes share: a schema, given or found, and a leaf in the pipeline."""
+
+    needs = ""  # what a session should have for it, as `headrace doctor --fetch` calls it
+    has_outbox = False  # rows are set aside in the checkpoint and made known when they count
 
     def __init__(self, schema: StructType | str | None, *, ordered: bool = False) -> None:
         super().__init__()
@@ -115,6 +127,25 @@ class Sink(RoundTrip):
     def deliver_epoch(self, frame: Any, delivery: Delivery) -> None:
         """Take the rows of one epoch of a streaming pipeline, perhaps for a second time."""
         raise NotImplementedError
+
+    def files_at(self, checkpoint: str) -> bool:
+        """Whether workers that share this machine's disk may write the files of an epoch."""
+        del checkpoint
+        return False
+
+    def staging(self, attempt: str) -> str:
+        """Give the folder for the files of one attempt at an epoch; no reader looks there."""
+        raise NotImplementedError
+
+    def deliver_files(self, delivery: Delivery, names: Sequence[str]) -> None:
+        """Take the rows of one epoch as files that workers wrote; once, even if called twice."""
+        raise NotImplementedError
+
+    def publish(self, delivery: Delivery, give_up: Callable[[], bool]) -> None:
+        """Make known what epochs up to this one, which counts, have set aside, if anything was."""
+
+    def close(self) -> None:
+        """Let go of what is held for the epochs of a driver."""
 
 
 Sink.register_urn(WRITE_TO_SPARK_URN, None, find_again)

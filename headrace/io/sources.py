@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from apache_beam import pvalue
 from apache_beam.transforms import core, window
@@ -42,6 +42,16 @@ _BAD_TIMES = {"fail": TIME_COLUMN, "drop": TIME_OR_DROP_COLUMN}
 _NO_NAMES = (spark.StructType, spark.ArrayType, spark.MapType, spark.BinaryType, spark.VariantType)
 
 
+class Watcher(Protocol):
+    """Somebody who wants to know how far a source is. Never raises."""
+
+    def reached(self, position: Any) -> None:
+        """Hear the source's position, in the words of Spark's log, once an epoch counts."""
+
+    def close(self) -> None:
+        """Hear that the run has ended."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """What a read asks for beside its rows."""
@@ -50,6 +60,8 @@ class Read:
     timestamp: str | None  # the column that gives a row its event time
     partition: str | None  # the column that says from which of the source's partitions a row is
     policy: Policy | None  # None: there is no such column
+    names_partitions: bool = False  # Spark's log names all partitions, heard of or not
+    watcher: Watcher | None = None  # is told how far the source is
 
     def clock(self) -> SourceClock:
         """Give the clock of the source before its first row."""

@@ -138,6 +138,11 @@ class WriteToSpark(Sink):
             and self._folders.is_local
         )
 
+    def files_at(self, checkpoint: str) -> bool:
+        """Whether workers may write them; where the checkpoint is does not matter here."""
+        del checkpoint
+        return self.takes_files
+
     def staging(self, attempt: str) -> str:
         """Give the folder for the files of one attempt at an epoch; no reader looks there."""
         assert self._folders is not None

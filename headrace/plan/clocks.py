@@ -7,7 +7,7 @@ so driver and workers may share one: all of them come to the same watermark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,6 +68,23 @@ class SourceClock:
         ordered = tuple(known[name] for name in sorted(known))
         after = replace(self, partitions=() if self.by_arrival else ordered)
         return replace(after, floor=after.watermark(now))
+
+    def expecting(self, names: Iterable[str], now: int) -> SourceClock:
+        """Know of partitions that may not have brought anything yet.
+
+        Such a one holds the watermark back like one that has fallen silent: until it speaks, or
+        has been silent for `idle_after`.
+
+        >>> clock = SourceClock(idle_after=10).expecting(["a", "b"], now=0).seen({"a": 7}, now=4)
+        >>> clock.watermark(now=9) == MIN_TIME, clock.watermark(now=10)
+        (True, 7)
+        """
+        known = {partition.name for partition in self.partitions}
+        new = [Partition(name=n, highest=MIN_TIME, heard=now) for n in names if n not in known]
+        if not new or self.by_arrival:
+            return self
+        ordered = sorted((*self.partitions, *new), key=lambda partition: partition.name)
+        return replace(self, partitions=tuple(ordered))
 
     def watermark(self, now: int) -> int:
         """Give the time before which no more rows are awaited; `MIN_TIME` before any row came.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 VARIABLE = "HEADRACE_CRASH"
 
@@ -34,20 +35,34 @@ class Point(Enum):
     AFTER_RETURN = "after_return"  # driver: after step 5, the queries have ended
 
 
+class Publication(Enum):
+    """The gaps of a publication, which follows a commit; `headrace.io.kafka.publish` has its steps.
+
+    Apart from those above, as only sinks that publish have them.
+    """
+
+    STAGED = "staged"  # driver: messages are with the broker, their transaction is open
+    COMMITTED = "committed"  # driver: the transaction counts, the outbox still has its messages
+    REMOVED = "removed"  # driver: the outbox has forgotten the epoch
+
+
 @dataclass(frozen=True, slots=True)
 class _Crash:
     """One crash that is asked for."""
 
-    point: Point
+    point: Point | Publication
     when: str
     partition: str  # empty: in any state partition
 
-    def meets(self, point: Point, epoch: int, attempt: str, partition: str) -> bool:
+    def meets(self, point: Point | Publication, epoch: int, attempt: str, partition: str) -> bool:
         return (
             self.point is point
             and self.when in ("*", str(epoch), attempt)
             and self.partition in ("", partition)
         )
+
+
+_POINTS: dict[str, Point | Publication] = {p.value: p for p in (*Point, *Publication)}
 
 
 def asked_for(text: str) -> tuple[_Crash, ...]:
@@ -56,17 +71,17 @@ def asked_for(text: str) -> tuple[_Crash, ...]:
     for part in filter(None, text.split(",")):
         name, _, rest = part.partition(":")
         when, _, partition = rest.partition(":")
-        if name not in {point.value for point in Point} or not when:
+        if name not in _POINTS or not when:
             msg = f"{VARIABLE}: {part!r} is not point:when or point:when:partition of a known point"
             raise ValueError(msg)
-        found.append(_Crash(Point(name), when, partition))
+        found.append(_Crash(_POINTS[name], when, partition))
     return tuple(found)
 
 
 _CRASHES = asked_for(os.environ.get(VARIABLE, ""))
 
 #: Called at each point of this process: the point, the epoch, the attempt, the state partition.
-Observer = Callable[[Point, int, str, str], None]
+Observer = Callable[[Any, int, str, str], None]
 
 _observers: list[Observer] = []
 
@@ -81,7 +96,9 @@ def observed(observer: Observer) -> Iterator[None]:
         _observers.remove(observer)
 
 
-def crash_point(point: Point, epoch: int, attempt: str = "", partition: str = "") -> None:
+def crash_point(
+    point: Point | Publication, epoch: int, attempt: str = "", partition: str = ""
+) -> None:
     """End this process at once, without any cleaning up, if that was asked for here.
 
     One line to its standard error says where, for whoever counts crashes.

@@ -201,3 +201,42 @@ def test_nothing_becomes_idle_before_the_foretold_moment(idle_after: int, epochs
     else:
         assert moment > now
         assert clock.watermark(moment - 1) == clock.watermark(now)
+
+
+def test_a_partition_that_was_never_heard_of_holds_the_watermark_until_its_idle_time() -> None:
+    clock = SourceClock(delay=1, idle_after=10).expecting(["a", "b", "c"], now=100)
+    assert clock.watermark(now=100) == MIN_TIME
+    clock = clock.seen({"a": 50, "b": 70}, now=105)
+    assert clock.watermark(now=105) == MIN_TIME
+    assert clock.next_idle(now=105) == 110
+    assert clock.watermark(now=110) == 49  # c is idle; a is the least of the others
+    later = clock.seen({"c": 60}, now=112)
+    assert later.watermark(now=112) == 49
+    assert later.seen({"a": 65}, now=113).watermark(now=113) == 59  # c counts now
+
+
+def test_without_an_idle_time_it_holds_for_ever() -> None:
+    clock = SourceClock().expecting(["a", "b"], now=0).seen({"a": 5}, now=1)
+    assert clock.watermark(now=10**15) == MIN_TIME
+    assert clock.seen({"b": 4}, now=2).watermark(now=2) == 4
+
+
+def test_partitions_that_are_known_stay_and_new_ones_do_not_take_the_watermark_back() -> None:
+    clock = SourceClock(idle_after=10).expecting(["a"], now=0).seen({"a": 5}, now=1)
+    assert clock.expecting(["a"], now=7) is clock
+    grown = clock.expecting(["a", "b"], now=7)
+    assert [(p.name, p.heard) for p in grown.partitions] == [("a", 1), ("b", 7)]
+    assert grown.watermark(now=7) == 5
+    assert grown.seen({"a": 9}, now=8).watermark(now=8) == 5
+
+
+def test_what_is_expected_outlasts_a_restart() -> None:
+    clock = SourceClock(idle_after=10).expecting(["a", "b"], now=0).seen({"a": 5}, now=1)
+    again = SourceClock(idle_after=10).restored(clock.to_json()).resumed(now=50)
+    assert again == clock.resumed(now=50)
+    assert again.watermark(now=59) == MIN_TIME
+
+
+def test_a_source_timed_by_arrival_expects_nobody() -> None:
+    clock = SourceClock(by_arrival=True)
+    assert clock.expecting(["a"], now=0) is clock

@@ -1,0 +1,158 @@
+"""Beam's own Kafka transforms, as users write them, without any Java of Beam's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.utils import subprocess_server
+
+import headrace
+from headrace.compiler.compile import compile_pipeline
+from headrace.errors import UnsupportedTransformError
+from headrace.io.frames import frames_of
+from headrace.testing import LocalRunner
+from tests.kafka.conftest import MemoryKafka
+
+SERVERS = {"bootstrap.servers": "b:1"}
+_SERIALIZATION = "org.apache.kafka.common.serialization."
+
+
+@pytest.fixture(autouse=True)
+def no_jar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may fetch one."""
+
+    def fetch(*args: Any, **kwargs: Any) -> Any:
+        pytest.fail("a jar was asked for")
+
+    monkeypatch.setattr(subprocess_server.JavaJarServer, "local_jar", fetch)
+
+
+def read_options(transform: Any) -> dict[str, str]:
+    """What Spark's connector would be told."""
+    pipeline = beam.Pipeline(runner=headrace.SparkRunner())
+    _ = pipeline | transform
+    (frame,) = frames_of(pipeline).sources.values()
+    told: dict[str, str] = {}
+
+    class Reader:
+        def format(self, name: str) -> Reader:
+            told["format"] = name
+            return self
+
+        def options(self, **given: str) -> Reader:
+            told.update(given)
+            return self
+
+        def load(self) -> Reader:
+            return self
+
+        def limit(self, most: int) -> Reader:
+            told["limit"] = str(most)
+            return self
+
+        def selectExpr(self, *_: str) -> Reader:
+            return self
+
+    class Session:
+        read = readStream = Reader()
+
+    frame.made(Session())
+    return told
+
+
+def test_a_read_is_replaced_before_it_is_expanded() -> None:
+    told = read_options(
+        ReadFromKafka({**SERVERS, "auto.offset.reset": "earliest", "fetch.min.bytes": "7"},
+                      ["a", "b"])
+    )  # fmt: skip
+    assert told["format"] == "kafka"
+    assert told["subscribe"] == "a,b"
+    assert told["startingOffsets"] == "earliest"
+    assert told["kafka.bootstrap.servers"] == "b:1"
+    assert told["kafka.fetch.min.bytes"] == "7"
+    assert told["kafka.isolation.level"] == "read_committed"
+
+
+def test_a_read_begins_at_a_time_and_ends_after_a_number_of_records() -> None:
+    told = read_options(
+        ReadFromKafka(SERVERS, ["a"], start_read_time=1_700_000_000_123, max_num_records=10)
+    )
+    assert told["startingTimestamp"] == "1700000000123"
+    assert (told["endingOffsets"], told["limit"]) == ("latest", "10")
+
+
+@pytest.mark.parametrize(("arguments", "bounded"), [({}, False), ({"max_num_records": 5}, True)])
+def test_the_pipeline_of_a_read_can_be_compiled(arguments: dict[str, Any], bounded: bool) -> None:
+    """Also by way of its proto, into which Beam's own transform could not go."""
+    pipeline = beam.Pipeline(runner=headrace.SparkRunner())
+    found = pipeline | ReadFromKafka(
+        SERVERS, ["a"], with_metadata=True, redistribute=True, redistribute_num_keys=np.int32(2),
+        **arguments,
+    )
+    assert found.is_bounded is bounded
+    _ = found | beam.Map(lambda record: (record.topic, record.timestampTypeName, record.headers))
+    proto = pipeline.to_runner_api()
+    assert compile_pipeline(proto, shards=2, name="p", streaming=not bounded).supersteps
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"value_deserializer": "io.confluent.kafka.serializers.KafkaAvroDeserializer"}, "Java"),
+        ({"value_deserializer": f"{_SERIALIZATION}UUIDDeserializer"}, "ByteArrayDeserializer"),
+        ({"max_read_time": 5}, "max_read_time"),
+        ({"consumer_factory_fn_class": "a.B", "consumer_factory_fn_params": {"a": "b"}},
+         "consumer_factory_fn_class"),
+    ],
+)  # fmt: skip
+def test_what_only_java_could_do_is_refused_by_name(arguments: dict[str, Any], said: str) -> None:
+    pipeline = beam.Pipeline(runner=headrace.SparkRunner())
+    with pytest.raises(UnsupportedTransformError, match=said):
+        _ = pipeline | "Grind" >> ReadFromKafka(SERVERS, ["a"], **arguments)
+
+
+def test_pairs_are_written_by_beams_write(
+    memory_kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "headrace.io.kafka.transactions.TransactionalProducer", memory_kafka.producer
+    )
+    with beam.Pipeline(runner=LocalRunner(), options=PipelineOptions([])) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create([(7, "a"), (-1, "b")])
+            | WriteToKafka(
+                SERVERS, "t", key_serializer=f"{_SERIALIZATION}LongSerializer",
+                value_serializer=f"{_SERIALIZATION}StringSerializer",
+            )
+        )
+    written = sorted((m[2], m[3]) for m in memory_kafka.topics["t"])
+    assert written == [(b"\0\0\0\0\0\0\0\x07", b"a"), (b"\xff" * 8, b"b")]
+
+
+def test_rows_with_headers_are_written_by_beams_write(
+    memory_kafka: MemoryKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "headrace.io.kafka.transactions.TransactionalProducer", memory_kafka.producer
+    )
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        _ = (
+            pipeline
+            | beam.Create([1])
+            | beam.Map(lambda _: beam.Row(
+                key=b"k", value=b"v", headers=[beam.Row(key="h", value=b"x")], topic="other",
+                partition=2, timestamp=1234,
+            ))
+            | WriteToKafka(SERVERS, "t", with_headers=True)
+        )  # fmt: skip
+    ((topic, partition, key, value, timestamp, headers),) = memory_kafka.topics["other"]
+    assert (topic, partition, key, value, timestamp) == ("other", 2, b"k", b"v", 1234)
+    assert [tuple(dict(h).values()) if isinstance(h, dict) else tuple(h) for h in headers] == [
+        ("h", b"x")
+    ]
