@@ -59,17 +59,12 @@ class GroupColumns(NamedTuple):
         return Groups(self.numbers, self.keys.to_pylist(), starts)
 
 
-def groups_of(keys: pa.Array, starts: Micros | None) -> Groups:
+def group_columns(keys: pa.Array, starts: Micros | None) -> GroupColumns:
     """Number the rows by key, and by window where windows differ, in the order of their coming.
 
-    >>> groups_of(pa.array(["b", "a", "b"]), None)
+    >>> group_columns(pa.array(["b", "a", "b"]), None).listed()
     Groups(numbers=array([0, 1, 0]), keys=['b', 'a'], starts=None)
     """
-    return group_columns(keys, starts).listed()
-
-
-def group_columns(keys: pa.Array, starts: Micros | None) -> GroupColumns:
-    """Number the rows by key, and by window where windows differ, in the order of their coming."""
     by_key, distinct = _encoded(keys)
     if starts is None:
         return GroupColumns(by_key, distinct, None)

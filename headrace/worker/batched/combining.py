@@ -30,8 +30,8 @@ from headrace.worker.batched.column_combining import (
     text_bytes,
     windows_of,
 )
-from headrace.worker.batched.column_groups import GroupColumns
-from headrace.worker.batched.known_combines import Feeds, builtin_of, known_combine
+from headrace.worker.batched.column_groups import GroupColumns, Groups, Numbers
+from headrace.worker.batched.known_combines import Feeds, KnownCombine, builtin_of, known_combine
 from headrace.worker.batched.verified_columns import verify_accumulator
 from headrace.worker.batched.weights import WAITING_BYTES
 from headrace.worker.beam_types import CombineFn, Key, Operation, Value, Window
@@ -140,54 +140,75 @@ class PreCombine:
             return
         pairs, self._pairs = joined(self._pairs), []
         self._pair_count = self._pair_bytes = 0
-        found = grouped(pairs, by_window=not self._default)
+        groups = grouped(pairs, by_window=not self._default)
         known = self._known
         feeds = None if known is None else known.feed(pairs.values)
-        if feeds is not None and self._held_as_columns(pairs, found, feeds):
-            return
-        self._make_objects()
-        groups = found.listed()
-        if known is not None and known.make is not None and feeds is not None:
-            with self._state:
-                made = known.make(feeds, groups.numbers, len(groups))
-                if self._verified:
-                    self._verify(groups.keys, lists(pairs, groups), made)
-            for windows, places in windows_of(pairs, groups):
-                for window in self._names(windows):
-                    table = self._accumulators.setdefault(window, {})
-                    for i in places:
-                        key = groups.keys[i]
-                        held = table.get(key)
-                        table[key] = made[i] if held is None else known.merge(held, made[i])
+        if known is None or feeds is None:
+            self._make_objects()
+            self._hold_lists(pairs, groups.listed())
         else:
-            values = lists(pairs, groups)
-            for windows, places in windows_of(pairs, groups):
-                for window in self._names(windows):
-                    of_window = self._table(window)
-                    for i in places:
-                        of_window[groups.keys[i]] += values[i]
-            self._count += len(pairs.values)
-            if self._count >= HELD_VALUES:
-                self._add()
+            self._combine(known, feeds, pairs, groups)
         self._emit_many()
 
-    def _held_as_columns(self, pairs: Pairs, groups: GroupColumns, feeds: Feeds) -> bool:
-        """Hold the accumulators of these pairs as columns, if nothing is held as objects."""
-        known, columns = self._known, self._columns
-        if known is None or columns is None or self._accumulators or self._held:
-            return False
+    def _combine(
+        self, known: KnownCombine, feeds: Feeds, pairs: Pairs, groups: GroupColumns
+    ) -> None:
+        """Make the accumulators of these pairs, and hold them, as columns if that can be."""
         with self._state:
             leaves = known.columns(feeds, groups.numbers, len(groups))
-            if leaves is None or not columns.add(pairs.keys.kind, pairs.windows, groups, leaves):
-                return False
-            if self._verified:
-                made = ColumnValues(
-                    known.accumulators.shape, [Column(ScalarKind.INT, leaf) for leaf in leaves]
-                )
+            made = None if leaves is None else ColumnValues(
+                known.accumulators.shape, [Column(ScalarKind.INT, leaf) for leaf in leaves]
+            )
+            if made is not None and self._verified:
                 self._verify(groups.keys.to_pylist(), lists(pairs, groups), made.objects())
+        if leaves is not None and self._hold_columns(pairs, groups, leaves):
+            return
+        self._make_objects()
+        if made is not None:
+            self._hold(known, pairs, groups.listed(), made.objects())
+        elif known.make is None:
+            self._hold_lists(pairs, groups.listed())
+        else:
+            with self._state:
+                found = known.make(feeds, groups.numbers, len(groups))
+                if self._verified:
+                    self._verify(groups.keys.to_pylist(), lists(pairs, groups), found)
+            self._hold(known, pairs, groups.listed(), found)
+
+    def _hold_columns(self, pairs: Pairs, groups: GroupColumns, leaves: list[Numbers]) -> bool:
+        """Hold accumulators as columns, if nothing is held as objects."""
+        columns = self._columns
+        if columns is None or self._accumulators or self._held:
+            return False
+        if not columns.add(pairs.keys.kind, pairs.windows, groups, leaves):
+            return False
         if len(columns) > self._max_keys and columns.merged() > self._max_keys // 2:
             columns.emit(self._edge)
         return True
+
+    def _hold(
+        self, known: KnownCombine, pairs: Pairs, groups: Groups, made: list[Value]
+    ) -> None:
+        """Hold accumulators as objects, one for each group."""
+        for windows, places in windows_of(pairs, groups):
+            for window in self._names(windows):
+                table = self._accumulators.setdefault(window, {})
+                for i in places:
+                    key = groups.keys[i]
+                    held = table.get(key)
+                    table[key] = made[i] if held is None else known.merge(held, made[i])
+
+    def _hold_lists(self, pairs: Pairs, groups: Groups) -> None:
+        """Hold the values themselves, for the CombineFn."""
+        values = lists(pairs, groups)
+        for windows, places in windows_of(pairs, groups):
+            for window in self._names(windows):
+                of_window = self._table(window)
+                for i in places:
+                    of_window[groups.keys[i]] += values[i]
+        self._count += len(pairs.values)
+        if self._count >= HELD_VALUES:
+            self._add()
 
     def _make_objects(self) -> None:
         """Turn what is held as columns into the accumulators that objects are added to."""
