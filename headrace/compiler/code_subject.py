@@ -16,7 +16,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.core import CallableWrapperDoFn, _TimerDoFnParam
+from apache_beam.transforms.core import CallableWrapperDoFn, Select, _TimerDoFnParam
 from apache_beam.transforms.userstate import TimerSpec
 
 from headrace.compiler.code_calls import callee
@@ -79,6 +79,9 @@ def _wrappers() -> dict[CodeType, tuple[Takes, Emits]]:
     return {vars(p.fn)["_fn"].__code__: (takes, emits) for p, takes, emits in made}
 
 
+_SELECTING = "Select.expand.<locals>.<lambda>"
+
+
 def wrapped_callable(dofn: object) -> object | None:
     """The callable that Map, Filter or FlatMap was given; None for a DoFn class."""
     if not isinstance(dofn, CallableWrapperDoFn):
@@ -87,6 +90,17 @@ def wrapped_callable(dofn: object) -> object | None:
     if isinstance(fn, FunctionType) and fn.__code__ in _wrappers():
         return _closure(fn).get("fn", fn)
     return fn
+
+
+def selected(target: object) -> dict[str, object] | None:
+    """The functions that `beam.Select` was given, by field; None: something else made the target.
+
+    Beam makes a function of its own that calls them for every element, by way of a dict.
+    """
+    if not isinstance(target, FunctionType) or target.__qualname__ != _SELECTING:
+        return None
+    owner = _closure(target).get("self")
+    return dict(vars(owner)["_fields"]) if type(owner) is Select else None
 
 
 def subject_of(dofn: object) -> Subject:

@@ -29,8 +29,9 @@ from headrace.compiler.one_channel import one_channel
 from headrace.compiler.passes.place_scripts import scripts_of
 from headrace.compiler.schedule import Schedule, schedule
 from headrace.compiler.slice_windows import slice_windows
-from headrace.compiler.urns import PAR_DO, check_pipeline
+from headrace.compiler.urns import COMBINE_PARTS, PAR_DO, check_pipeline
 from headrace.plan.claims import Claims, claims_of
+from headrace.plan.combines import LoweredCombine
 from headrace.plan.expressions import Lowered
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import OperatorId
@@ -178,15 +179,34 @@ def _claiming(laid_out: Schedule, graph: AnalysedGraph) -> Schedule:
 def _lowering(laid_out: Schedule, graph: AnalysedGraph) -> Schedule:
     """The same schedule, whose stages tell which of their steps columns can compute."""
     known = {o.operator_id: o.lowered for o in graph.operators if o.lowered is not None}
-    if not known:
+    combines = {o.operator_id: o.combined for o in graph.operators if o.combined is not None}
+    if not known and not combines:
         return laid_out
+
+    def told(stage: Stage) -> Stage:
+        return replace(
+            stage, lowered=_lowered(stage, known), combines=_combines(stage, combines)
+        )
+
     return replace(
         laid_out,
         supersteps=tuple(
-            replace(step, stages=tuple(replace(s, lowered=_lowered(s, known)) for s in step.stages))
-            for step in laid_out.supersteps
+            replace(step, stages=tuple(map(told, step.stages))) for step in laid_out.supersteps
         ),
     )
+
+
+def _combines(
+    stage: Stage, known: Mapping[OperatorId, LoweredCombine]
+) -> tuple[tuple[str, LoweredCombine], ...]:
+    """What is known of a stage's combines: of their parts, which Beam names after the whole."""
+    descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms)
+    named = (
+        (transform_id, known.get(OperatorId(transform.unique_name.rpartition("/")[0])))
+        for transform_id, transform in sorted(descriptor.transforms.items())
+        if transform.spec.urn in COMBINE_PARTS
+    )
+    return tuple((transform_id, found) for transform_id, found in named if found is not None)
 
 
 def _lowered(

@@ -22,13 +22,14 @@ from headrace.compiler.code_subject import (
     Emits,
     Takes,
     lifecycle,
+    selected,
     subject_of,
     wrapped_callable,
 )
 from headrace.compiler.lower_build import Unlowerable
 from headrace.compiler.lower_calls import known_name
 from headrace.compiler.lower_operands import Operand, as_expression, operand_of
-from headrace.compiler.lower_shapes import shape_of_hint
+from headrace.compiler.lower_shapes import row_record, shape_of_hint
 from headrace.compiler.lower_statements import End, Given, end_of, given_of, kept_of, value_of
 from headrace.plan.expressions import Constant, Construct, Expression, Leaf, Lowered
 from headrace.plan.shapes import NONE, RecordShape, ScalarShape, Shape, width
@@ -97,7 +98,7 @@ def _lowered(
         msg = f"has {name}"
         raise Unlowerable(msg)
     subject = subject_of(dofn)
-    element = _element(shape, "x")
+    element = element_of(shape, "x")
     given: list[Operand] = [element]
     if subject.takes is Takes.SPREAD:
         plain = not isinstance(shape, RecordShape) or shape.is_tuple
@@ -108,14 +109,18 @@ def _lowered(
     given += [operand_of(a) for a in args]
     named = {name: operand_of(v) for name, v in kwargs.items()}
     target = wrapped_callable(dofn)
-    if target is None:
+    fields = None if target is None else selected(target)
+    if fields is not None:
+        items = [value_of(_end(f, None, list(given), {}, Emits.RESULT)) for f in fields.values()]
+        end: End = Given(build.construct(items, row_record(tuple(fields))))
+    elif target is None:
         end = _end(subject.function, subject.owner, given, named, Emits.ITEMS)
     else:
         end = _end(target, None, given, named, subject.emits)
     return _made(end, shape, subject.emits)
 
 
-def _element(shape: Shape, name: str, start: int = 0) -> Expression:
+def element_of(shape: Shape, name: str, start: int = 0) -> Expression:
     """The element itself, taken apart down to its leaves."""
     if isinstance(shape, ScalarShape):
         return Leaf(start, shape, name)
@@ -124,7 +129,7 @@ def _element(shape: Shape, name: str, start: int = 0) -> Expression:
         told = f"{name}[{place}]"
         if isinstance(shape, RecordShape):
             told = f"{name}.{shape.names[place]}"
-        made = _element(item, told, start)
+        made = element_of(item, told, start)
         items.append(made)
         start += width(item)
     return Construct(tuple(items), shape)

@@ -97,6 +97,11 @@ def _called(
     if target is pow and len(args) == 2 and not named:
         a, b = (as_expression(x, node) for x in args)
         return build.binary(Operation.POWER, a, b)
+    if target is getattr and len(args) == len(node.args) == 2 and not named:
+        name = args[1].value if isinstance(args[1], Constant) else None
+        if isinstance(name, str) and not name.startswith("__"):
+            field = ast.Attribute(node.args[0], name, ast.Load())
+            return reader.operand(ast.copy_location(field, node))
     known = known_name(target)
     if known is not None and args and not named:
         return build.call(known, [as_expression(a, node) for a in args])

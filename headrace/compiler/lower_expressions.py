@@ -25,6 +25,7 @@ from headrace.compiler.lower_operands import (
     int_of,
     operand_of,
     refuse,
+    spread,
 )
 from headrace.compiler.lower_raising import may_raise
 from headrace.plan.expressions import Constant, Construct, Expression, Operation
@@ -143,8 +144,8 @@ class Reader:
                 return made
             case ast.JoinedStr(values=parts):
                 return self._formatted(parts)
-            case ast.Tuple(elts=elts) if not any(isinstance(e, ast.Starred) for e in elts):
-                return build.construct([self.expression(e) for e in elts])
+            case ast.Tuple(elts=elts):
+                return build.construct(spread(elts, self.expression))
             case ast.List(elts=elts) if not any(isinstance(e, ast.Starred) for e in elts):
                 return Listed(tuple(self.operand(e) for e in elts))
             case ast.Set() | ast.Dict():

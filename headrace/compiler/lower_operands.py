@@ -7,12 +7,14 @@ constants. A split text is neither: only its items can be used.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
 from headrace.compiler.code_names import spelled
 from headrace.compiler.lower_build import Unlowerable, constant, construct
-from headrace.plan.expressions import Constant, Expression
+from headrace.plan.expressions import Constant, Construct, Expression
+from headrace.plan.shapes import TupleShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,21 @@ def as_expression(operand: Operand, node: ast.expr) -> Expression:
             return operand
 
 
+def spread(elts: Sequence[ast.expr], read: Callable[[ast.expr], Expression]) -> list[Expression]:
+    """The items of a tuple that is written out; `*` of another tuple gives that one's items."""
+    made: list[Expression] = []
+    for item in elts:
+        if not isinstance(item, ast.Starred):
+            made.append(read(item))
+            continue
+        inner = read(item.value)
+        plain = isinstance(inner.shape, TupleShape) or getattr(inner.shape, "is_tuple", False)
+        if not isinstance(inner, Construct) or not plain:
+            refuse("uses a starred item", item)
+        made += inner.items
+    return made
+
+
 def int_of(operand: Operand) -> int | None:
     """The int that an operand is for all elements; None: it is none."""
     value = operand.value if isinstance(operand, Constant) else None
@@ -96,6 +113,23 @@ WORDS: dict[type[ast.expr], str] = {
     ast.YieldFrom: "yield from",
     ast.Await: "await",
     ast.Starred: "a starred item",
-    ast.Tuple: "a starred item",
     ast.List: "a starred item",
+}
+#: Statements that are not lowered.
+STATEMENTS: dict[type[ast.stmt], str] = {
+    ast.For: "a for loop",
+    ast.AsyncFor: "a for loop",
+    ast.While: "a while loop",
+    ast.Try: "a try statement",
+    ast.With: "a with statement",
+    ast.Match: "a match statement",
+    ast.Global: "a global statement",
+    ast.Nonlocal: "a nonlocal statement",
+    ast.Import: "an import",
+    ast.ImportFrom: "an import",
+    ast.FunctionDef: "a function inside",
+    ast.ClassDef: "a class inside",
+    ast.Delete: "a del statement",
+    ast.AugAssign: "an assignment into an object",
+    ast.AnnAssign: "an assignment into an object",
 }

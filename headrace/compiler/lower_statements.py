@@ -20,6 +20,7 @@ from headrace.compiler.lower_build import Unlowerable, constant
 from headrace.compiler.lower_calls import lower_call
 from headrace.compiler.lower_expressions import Reader
 from headrace.compiler.lower_operands import (
+    STATEMENTS,
     Bound,
     Listed,
     Operand,
@@ -64,18 +65,19 @@ End: TypeAlias = Given | Nothing | Fork
 
 
 @dataclass(slots=True)
-class _Way:
+class Way:
     """One way through a function, as far as it has been followed."""
 
     bound: dict[str, Operand]
     checks: list[Expression] = field(default_factory=list)
     given: Operand | None = None  # what was yielded
 
-    def copy(self) -> _Way:
-        return _Way(dict(self.bound), list(self.checks), self.given)
+    def copy(self) -> Way:
+        """The same, to be followed in another direction."""
+        return Way(dict(self.bound), list(self.checks), self.given)
 
 
-class _Follower:
+class Follower:
     """Follows the statements of one function.
 
     Args:
@@ -96,12 +98,12 @@ class _Follower:
         self._depth = depth
         self._ends = 0
 
-    def end(self, statements: Sequence[ast.stmt], way: _Way) -> End:
+    def end(self, statements: Sequence[ast.stmt], way: Way) -> End:
         """Where a way leads."""
         for place, statement in enumerate(statements):
             if isinstance(statement, ast.If):
                 return self._if(statement, statements[place + 1 :], way)
-            ended = self._statement(statement, way)
+            ended = self.statement(statement, way)
             if ended is not None:
                 return self._counted(ended, statement)
         return self._counted(self._over(way, None), statements[-1] if statements else None)
@@ -112,7 +114,7 @@ class _Follower:
             refuse(f"has more than {MOST_ENDS} ways through it", node or ast.Pass())
         return ended
 
-    def _if(self, statement: ast.If, rest: Sequence[ast.stmt], way: _Way) -> End:
+    def _if(self, statement: ast.If, rest: Sequence[ast.stmt], way: Way) -> End:
         asked = self._test(statement.test, way)
         bodies = (statement.body, statement.orelse)
         if not any(_ends_inside(s) for body in bodies for s in body):
@@ -124,12 +126,12 @@ class _Follower:
         return Fork(asked, then, otherwise)
 
     def _merged(
-        self, asked: Expression, bodies: tuple[list[ast.stmt], ...], way: _Way
-    ) -> _Way | None:
+        self, asked: Expression, bodies: tuple[list[ast.stmt], ...], way: Way
+    ) -> Way | None:
         """One way after both branches of an if; None: their values have no shape in common."""
         ways = []
         for body in bodies:
-            branch = _Way(dict(way.bound))
+            branch = Way(dict(way.bound))
             for statement in body:
                 if isinstance(statement, ast.If):
                     inner = self._test(statement.test, branch)
@@ -139,7 +141,7 @@ class _Follower:
                         return None
                     branch = nested
                 else:
-                    self._statement(statement, branch)
+                    self.statement(statement, branch)
             ways.append(branch)
         then, otherwise = ways
         bound: dict[str, Operand] = {}
@@ -161,9 +163,9 @@ class _Follower:
         if then.checks or otherwise.checks:
             a, b = (build.checked(w.checks, build.TRUE) for w in (then, otherwise))
             checks.append(build.choose(asked, a, b))
-        return _Way(bound, checks, way.given)
+        return Way(bound, checks, way.given)
 
-    def _statement(self, statement: ast.stmt, way: _Way) -> End | None:
+    def statement(self, statement: ast.stmt, way: Way) -> End | None:
         """Go one step; what ends the way is given back."""
         match statement:
             case ast.Expr(value=ast.Yield(value=value)) if self._emits:
@@ -177,14 +179,14 @@ class _Follower:
             case ast.Assign(targets=targets, value=value):
                 made = self._operand(value, way)
                 for target in targets:
-                    self._bind(target, made, way)
+                    self.bind(target, made, way)
             case ast.AnnAssign(target=ast.Name() as target, value=value):
                 if value is not None:
-                    self._bind(target, self._operand(value, way), way)
+                    self.bind(target, self._operand(value, way), way)
             case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
                 old = ast.copy_location(ast.Name(name, ast.Load()), target)
                 both = ast.copy_location(ast.BinOp(old, op, value), statement)
-                self._bind(target, self._operand(both, way), way)
+                self.bind(target, self._operand(both, way), way)
             case ast.Assert(test=test):
                 asked = self._test(test, way)
                 way.checks.append(build.choose(asked, build.TRUE, Raises(NONE)))
@@ -193,11 +195,11 @@ class _Follower:
             case ast.Return(value=value):
                 return self._over(way, value)
             case _:
-                told = _WORDS.get(type(statement), type(statement).__name__)
+                told = STATEMENTS.get(type(statement), type(statement).__name__)
                 refuse(f"has {told}", statement)
         return None
 
-    def _over(self, way: _Way, value: ast.expr | None) -> End:
+    def _over(self, way: Way, value: ast.expr | None) -> End:
         """The end of a way."""
         if self._asked and value is not None:
             return Given(build.checked(way.checks, build.truth(self._test(value, way))))
@@ -225,24 +227,25 @@ class _Follower:
             return Nothing(tuple(way.checks))
         refuse("returns an iterable of open length", value or ast.Pass())
 
-    def _operand(self, node: ast.expr, way: _Way) -> Operand:
+    def _operand(self, node: ast.expr, way: Way) -> Operand:
         reader = Reader(self._names, way.bound, lower_call, self._depth)
         made = reader.operand(node)
         reader.note(made)
         way.checks += reader.checks
         return made
 
-    def _test(self, node: ast.expr, way: _Way) -> Expression:
+    def _test(self, node: ast.expr, way: Way) -> Expression:
         """What an if or assert asks; whoever branches by it evaluates it."""
         reader = Reader(self._names, way.bound, lower_call, self._depth)
         made = reader.condition(node)
         way.checks += reader.checks
         return made
 
-    def _read(self, node: ast.expr, way: _Way) -> Expression:
+    def _read(self, node: ast.expr, way: Way) -> Expression:
         return as_expression(self._operand(node, way), node)
 
-    def _bind(self, target: ast.expr, made: Operand, way: _Way) -> None:
+    def bind(self, target: ast.expr, made: Operand, way: Way) -> None:
+        """Let names stand for a value, or for its parts."""
         if isinstance(target, ast.Tuple) and not isinstance(made, Thing | Listed | Bound | Split):
             found = build.opened(made)
             if found is not None:
@@ -257,7 +260,7 @@ class _Follower:
                 if isinstance(made.shape, RecordShape) and not made.shape.is_tuple:
                     refuse("takes a record apart", target)
                 for inner, item in zip(elts, made.items, strict=True):
-                    self._bind(inner, item, way)
+                    self.bind(inner, item, way)
             case ast.Tuple(elts=elts) if isinstance(made, Split) and not any(
                 isinstance(e, ast.Starred) for e in elts
             ):
@@ -266,7 +269,7 @@ class _Follower:
                     part = build.call("split_part", (*given, constant(place)))
                     if not place:
                         way.checks.append(part)  # each of them raises if one does
-                    self._bind(inner, part, way)
+                    self.bind(inner, part, way)
             case ast.Tuple():
                 refuse("takes something apart whose parts are not known", target)
             case _:
@@ -294,8 +297,8 @@ def end_of(
         refuse(f"calls {function.__name__}, a generator", at or ast.Pass())
     names = Names(function, owner)
     given = args if owner is None else (Thing(owner), *args)
-    way = _Way(_parameters(function, node, given, named, at or node))
-    follower = _Follower(names, emits=emits, generator=generator, asked=asked, depth=depth)
+    way = Way(_parameters(function, node, given, named, at or node))
+    follower = Follower(names, emits=emits, generator=generator, asked=asked, depth=depth)
     if isinstance(node, ast.Lambda):
         body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
     else:
@@ -379,22 +382,3 @@ def _ends_inside(statement: ast.stmt) -> bool:
         isinstance(n, ast.Return | ast.Raise | ast.Yield | ast.YieldFrom)
         for n in ast.walk(statement)
     )
-
-
-_WORDS: dict[type[ast.stmt], str] = {
-    ast.For: "a for loop",
-    ast.AsyncFor: "a for loop",
-    ast.While: "a while loop",
-    ast.Try: "a try statement",
-    ast.With: "a with statement",
-    ast.Match: "a match statement",
-    ast.Global: "a global statement",
-    ast.Nonlocal: "a nonlocal statement",
-    ast.Import: "an import",
-    ast.ImportFrom: "an import",
-    ast.FunctionDef: "a function inside",
-    ast.ClassDef: "a class inside",
-    ast.Delete: "a del statement",
-    ast.AugAssign: "an assignment into an object",
-    ast.AnnAssign: "an assignment into an object",
-}

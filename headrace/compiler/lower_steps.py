@@ -21,7 +21,9 @@ from headrace.compiler import urns
 from headrace.compiler.analyse import AnalysedGraph, dofn_of
 from headrace.compiler.graph import Node
 from headrace.compiler.lower import NotLowered, lower, promised
+from headrace.compiler.lower_combine import lower_combine
 from headrace.compiler.lower_shapes import shape_of_coder
+from headrace.plan.combines import LoweredCombine
 from headrace.plan.expressions import Lowered
 from headrace.plan.ids import CollectionId
 from headrace.plan.operators import Operator, Role
@@ -44,7 +46,10 @@ def lower_steps(analysed: AnalysedGraph, pipeline: beam_pb.Pipeline) -> Analysed
                 shapes[collection] = shape
         gives = shapes.get(node.outputs[0]) if len(node.outputs) == 1 else None
         made.append(
-            replace(operator, lowered=found.lowered, not_lowered=found.reason, gives=gives)
+            replace(
+                operator, lowered=found.lowered, combined=found.combined,
+                not_lowered=found.reason, gives=gives,
+            )
         )
     return AnalysedGraph(analysed.graph, tuple(made))
 
@@ -56,6 +61,7 @@ class _Found:
     shape: Shape | None = None  # of its outputs
     lowered: Lowered | None = None
     reason: str = ""
+    combined: LoweredCombine | None = None
 
 
 class _Coders:
@@ -91,7 +97,7 @@ def _step(node: Node, operator: Operator, shapes: Mapping[CollectionId, Shape]) 
         case Role.ELEMENTWISE if node.urn == urns.ASSIGN_WINDOWS:
             return _Found(given[0])
         case Role.GROUPING:
-            return _Found(_grouped(node, given[0]))
+            return _grouped(node, given[0])
         case _:
             return _Found()
 
@@ -125,29 +131,35 @@ def _par_do(node: Node, shape: Shape | None) -> _Found:
 # Groups -------------------------------------------------------------------------------------------
 
 
-def _grouped(node: Node, shape: Shape | None) -> Shape | None:
-    """The shape of a group: its key as it was, and its value as far as the combiner is known.
+def _grouped(node: Node, shape: Shape | None) -> _Found:
+    """What a group is: its key as it was, and its value as far as the combiner is known.
 
     The promise is held against every value that leaves, as any other is.
     """
     if not isinstance(shape, TupleShape) or len(shape.items) != 2:
-        return None
+        return _Found()
     key, value = shape.items
     if node.urn != urns.COMBINE_PER_KEY:
-        return TupleShape((key, OTHER))
+        return _Found(TupleShape((key, OTHER)))
     payload = beam_pb.CombinePayload.FromString(node.transform.spec.payload)
     try:
         fn = CombineFn.from_runner_api(payload.combine_fn, None)
     except Exception:  # noqa: BLE001 (whatever a user's class does when it is unpickled)
-        return TupleShape((key, OTHER))
-    return TupleShape((key, _combined(fn, value)))
+        return _Found(TupleShape((key, OTHER)))
+    result = _combined(fn, value)
+    if result is not None:
+        return _Found(TupleShape((key, result)))
+    made = lower_combine(fn, value)
+    if isinstance(made, NotLowered):
+        return _Found(TupleShape((key, OTHER)), reason=made.reason)
+    return _Found(TupleShape((key, made.extract.result)), combined=made)
 
 
-def _combined(fn: Any, value: Shape) -> Shape:
+def _combined(fn: Any, value: Shape) -> Shape | None:
     if isinstance(fn, combiners.CountCombineFn):
         return INT
     if isinstance(fn, combiners.MeanCombineFn):
         return FLOAT
     if isinstance(fn, CallableWrapperCombineFn) and vars(fn).get("_fn") in (sum, min, max):
         return value
-    return OTHER
+    return None

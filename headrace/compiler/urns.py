@@ -27,6 +27,14 @@ TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
 READ = common_urns.deprecated_primitives.READ.urn
 CREATE_VIEW = common_urns.deprecated_primitives.CREATE_VIEW.urn
 COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
+#: What a combine becomes where a part of it comes before the exchange.
+COMBINE_PARTS = frozenset(
+    {
+        common_urns.combine_components.COMBINE_PER_KEY_PRECOMBINE.urn,
+        common_urns.combine_components.COMBINE_PER_KEY_MERGE_ACCUMULATORS.urn,
+        common_urns.combine_components.COMBINE_PER_KEY_EXTRACT_OUTPUTS.urn,
+    }
+)
 RESHUFFLE = common_urns.composites.RESHUFFLE.urn
 REDISTRIBUTE_BY_KEY = common_urns.composites.REDISTRIBUTE_BY_KEY.urn
 REDISTRIBUTE_ARBITRARILY = common_urns.composites.REDISTRIBUTE_ARBITRARILY.urn

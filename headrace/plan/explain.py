@@ -131,6 +131,11 @@ def explain(plan: Plan, *, regions: bool = False, columns: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _on_columns(operator: Operator) -> str | None:
+    found = operator.lowered or operator.combined
+    return None if found is None else str(found)
+
+
 def _columns(plan: Plan) -> Iterator[str]:
     yield ""
     yield COLUMNS
@@ -140,6 +145,8 @@ def _columns(plan: Plan) -> Iterator[str]:
         yield f"  {operator.operator_id}"
         if operator.lowered is not None:
             yield f"    {'on columns':<12}{operator.lowered}"
+        elif operator.combined is not None:
+            yield f"    {'on columns':<12}{operator.combined}"
         elif operator.not_lowered:
             yield f"    {'on objects':<12}because it {operator.not_lowered}"
         yield f"    {'gives':<12}{operator.gives or 'not known'}"
@@ -265,7 +272,7 @@ def explain_json(plan: Plan) -> str:
                 "selectivity": [o.traits.selectivity.value, o.traits.selectivity_reason],
                 "forwarding": [o.traits.forwarding.value, o.traits.forwarding_reason],
                 "determinism": [o.traits.determinism.value, o.traits.determinism_reason],
-                "columns": None if o.lowered is None else str(o.lowered),
+                "columns": _on_columns(o),
                 "not_on_columns": o.not_lowered,
                 "gives": None if o.gives is None else str(o.gives),
             }

@@ -8,9 +8,9 @@ columns hands a row for which he could differ back to the user's own function. C
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from headrace.plan.shapes import Shape, width
 
@@ -223,6 +223,7 @@ Expression: TypeAlias = (
     Leaf | Constant | Binary | Negative | Not | IsNone | Either | Choose | Member | Lookup | Call
     | Construct | Checked | Raises
 )  # fmt: skip
+_NODES = get_args(Expression)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +271,20 @@ def operands(node: Expression) -> tuple[Expression, ...]:
             return found
         case Checked(before=before, value=value):
             return (*before, value)
+
+
+def moved(node: Expression, by: int) -> Expression:
+    """The same expression over leaves whose places are so many further on."""
+    if isinstance(node, Leaf):
+        return replace(node, place=node.place + by)
+    changed: dict[str, object] = {}
+    for each in fields(node):
+        value = getattr(node, each.name)
+        if isinstance(value, _NODES):
+            changed[each.name] = moved(value, by)
+        elif isinstance(value, tuple) and value and all(isinstance(v, _NODES) for v in value):
+            changed[each.name] = tuple(moved(v, by) for v in value)
+    return replace(node, **changed)  # type: ignore[arg-type]
 
 
 def nodes(root: Expression) -> Iterator[Expression]:

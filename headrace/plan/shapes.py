@@ -79,7 +79,17 @@ class RecordShape:
         return f"{self.name}({inside})"
 
 
-Shape: TypeAlias = ScalarShape | TupleShape | RecordShape
+@dataclass(frozen=True, slots=True)
+class OneInList:
+    """A list that holds exactly one value: what a combine keeps, and what it is given to merge."""
+
+    items: tuple[Shape]
+
+    def __str__(self) -> str:
+        return f"[{self.items[0]}]"
+
+
+Shape: TypeAlias = ScalarShape | TupleShape | RecordShape | OneInList
 
 BOOL = ScalarShape(ScalarKind.BOOL)
 INT = ScalarShape(ScalarKind.INT)
@@ -103,7 +113,7 @@ def width(shape: Shape) -> int:
     return 1 if isinstance(shape, ScalarShape) else sum(map(width, shape.items))
 
 
-def offset(shape: TupleShape | RecordShape, place: int) -> int:
+def offset(shape: TupleShape | RecordShape | OneInList, place: int) -> int:
     """The number of the first leaf of an item."""
     return sum(map(width, shape.items[:place]))
 
@@ -126,6 +136,8 @@ def joined(a: Shape, b: Shape) -> Shape | None:
         return replace(a, nullable=a.nullable or b.nullable) if same else None
     if isinstance(a, ScalarShape) or isinstance(b, ScalarShape) or type(a) is not type(b):
         return None
+    if isinstance(a, OneInList) or isinstance(b, OneInList):
+        return a if a == b else None  # they come from combines alone, never from two branches
     items = [joined(x, y) for x, y in zip(a.items, b.items, strict=False)]
     found = tuple(item for item in items if item is not None)
     if len(a.items) != len(b.items) or len(found) != len(a.items):

@@ -80,6 +80,10 @@ def test_names_in_a_tuple_are_its_places() -> None:
     pair = shape_of(tuple[str, int])
     assert told(beam.MapTuple(lambda k, v: (v, k)), pair) == "(x[1], x[0])"
     assert told(beam.Map(lambda kv: kv[-1] % 7), pair) == "(x[1] % 7)"
+    inner = shape_of(tuple[str, tuple[int, int]])
+    assert told(beam.MapTuple(lambda k, v: (k, *v, *v)), inner) == (
+        "(x[0], x[1][0], x[1][1], x[1][0], x[1][1])"
+    )
 
 
 def early(b: Any) -> Any:
@@ -180,9 +184,34 @@ def test_records_are_made_of_their_fields_with_defaults() -> None:
     assert str(rows.result) == "Row(a: int, w: int)"
 
 
+def _selecting(*fields: Any, **named: Any) -> Any:
+    """The step that `beam.Select` makes."""
+    made: list[Any] = []
+
+    class Visitor(beam.pipeline.PipelineVisitor):  # type: ignore[misc]
+        def visit_transform(self, node: Any) -> None:
+            if isinstance(node.transform, beam.ParDo):
+                made.append(node.transform)
+
+    pipeline = beam.Pipeline()
+    rows = pipeline | beam.Impulse() | "Bids" >> beam.Map(lambda _: None).with_output_types(Bid)
+    rows | beam.Select(*fields, **named)
+    pipeline.visit(Visitor())
+    return made[-1]
+
+
+def test_a_select_is_the_row_of_its_functions() -> None:
+    made = lowered(_selecting("auction", twice=lambda b: b.price * 2))
+    assert str(made) == "Row(x.auction, (x.price * 2))"
+    assert str(made.result) == "Row(auction: int, twice: int)"
+    assert "calls print" in told(_selecting("auction", shown=print))
+
+
 def test_functions_of_python_are_steps_too() -> None:
     text = shape_of(str)
     assert told(beam.Map(len), text) == "len(x)"
+    assert told(beam.Map(lambda b: getattr(b, "price") + 1)) == "(x.price + 1)"  # noqa: B009
+    assert "calls getattr" in told(beam.Map(lambda b: getattr(b, "price", 1)))
     assert told(beam.Map(str.upper), text) == "str.upper(x)"
     assert told(beam.Map(int), text) == "int(x)"
 
@@ -200,6 +229,7 @@ def test_functions_of_python_are_steps_too() -> None:
         (beam.Map(lambda b: b.weight == b.channel), "compares float == str in line "),
         (beam.Map(lambda b: b.missing), "uses the method b.missing as a value in line "),
         (beam.Map(lambda b: b.price + 2**64), "uses an int of more than 64 bits in line "),
+        (beam.Map(lambda b: (1, *b.channel)), "uses a starred item in line "),
         (beam.Map(lambda b: None), "gives nothing but None"),
         (beam.Map(lambda b: CHANGED[b.channel]), "CHANGED, which may have another value"),
         (beam.Map(lambda b: b.price + SOMETIMES), "SOMETIMES, which may have another value"),

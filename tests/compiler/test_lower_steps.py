@@ -10,6 +10,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import FixedWindows
 
 from headrace.compiler.compile import compile_pipeline
+from headrace.lab.workloads.hibench.fixwindow import FirstAndCount
 from headrace.plan.explain import COLUMNS, explain
 from headrace.plan.supersteps import Plan
 
@@ -111,3 +112,25 @@ def test_a_step_with_a_side_input_or_several_outputs_stays_on_objects() -> None:
     assert [why for name, why in reasons.items() if name.startswith("Two")] == [
         "has several outputs"
     ]
+
+
+def test_the_parts_of_a_combine_know_its_folds() -> None:
+    plan = compiled(
+        lambda p: p
+        | beam.Create(["1,20", "2,30"])
+        | "Bids" >> beam.Map(bid_of)
+        | "Pairs" >> beam.Map(lambda b: (b.auction, b.price))
+        | "First" >> beam.CombinePerKey(FirstAndCount())
+        | "Row" >> beam.MapTuple(lambda k, found: (k, *found))
+    )
+    told = [(t.rpartition("/")[2], str(c)) for s in plan.stages() for t, c in s.combines]
+    assert [text for _, text in told] == ["min of x, sum of 1; gives (x[0], x[1])"] * 3
+    assert columns_of(plan)[-6:] == [
+        "  First",
+        "    on columns  min of x, sum of 1; gives (x[0], x[1])",
+        "    gives       (int, (int, int))",
+        "  Row",
+        "    on columns  (x[0], x[1][0], x[1][1])",
+        "    gives       (int, int, int)",
+    ]
+    assert pickle.loads(pickle.dumps(plan)) == plan

@@ -17,7 +17,7 @@ from headrace.worker.batched.column_batches import TimeColumns, row_meta
 from headrace.worker.batched.column_groups import (
     MAX_ROWS,
     counts,
-    groups_of,
+    group_columns,
     in_groups,
     int_greatest,
     int_least,
@@ -41,7 +41,7 @@ def test_groups_have_the_sums_and_values_of_a_dictionary(
     rows: list[tuple[str, int, int]], windowed: bool
 ) -> None:
     names, starts, numbers = zip(*rows, strict=True)
-    groups = groups_of(pa.array(names), np.array(starts) if windowed else None)
+    groups = group_columns(pa.array(names), np.array(starts) if windowed else None).listed()
     model: dict[tuple[str, int], list[int]] = defaultdict(list)
     for name, start, number in rows:
         model[name, start if windowed else 0].append(number)
@@ -61,7 +61,7 @@ def test_groups_have_the_sums_and_values_of_a_dictionary(
 
 
 def test_groups_are_numbered_in_the_order_of_their_coming() -> None:
-    groups = groups_of(pa.array([5, 3, 5, 9]), None)
+    groups = group_columns(pa.array([5, 3, 5, 9]), None).listed()
     assert (groups.keys, groups.numbers.tolist()) == ([5, 3, 9], [0, 1, 0, 2])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import apache_beam as beam
@@ -13,9 +14,10 @@ import pytest
 from apache_beam.transforms import combiners, window
 
 from headrace.errors import ColumnsDifferError
+from headrace.lab.workloads.hibench.fixwindow import FirstAndCount
 from headrace.plan.expressions import Lowered
 from headrace.plan.shapes import INT, TEXT, TupleShape
-from headrace.worker.batched import column_combining
+from headrace.worker.batched import column_combining, known_combines
 from headrace.worker.batched.column_batches import TimeColumns
 from headrace.worker.columns.values import of_arrow
 from tests.worker.lowering import field, in_tuple, maps, shape_of
@@ -94,6 +96,7 @@ COMBINES: dict[str, tuple[Any, Callable[[list[Any]], Any]]] = {
     "max": (max, max),
     "count": (combiners.CountCombineFn(), len),
     "mean": (combiners.MeanCombineFn(), lambda values: sum(values) / float(len(values))),
+    "folds": (FirstAndCount(), lambda values: (min(2**62, *values, 2**62), len(values))),
     "users": (Spread(), lambda values: max(values) - min(values)),
 }
 
@@ -112,14 +115,30 @@ def model(
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("combine", COMBINES)
 def test_a_combine_on_columns_gives_what_a_plain_model_gives(
-    combine: str, windows: str, rows: Any
+    monkeypatch: pytest.MonkeyPatch, combine: str, windows: str, rows: Any
 ) -> None:
+    monkeypatch.setattr("headrace.worker.exchange.group_writer.FEW_ROWS", 0)
     (into, starts), (fn, answer) = WINDOWS[windows], COMBINES[combine]
     found = run(
         Combined(into, fn), "--verify_columns", rows=rows, words=EVENTS, schema=ANSWERS,
         timestamp="at", Pair=lowered_pair("number"),
     )
     assert sorted(found) == model(rows, starts, answer, 1)
+
+
+def test_a_combine_of_the_users_that_folds_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    def called(*_: Any) -> None:
+        msg = "its methods were called"
+        raise AssertionError(msg)
+
+    monkeypatch.setattr("headrace.worker.batched.combining.PreCombine._add_general", called)
+    monkeypatch.setattr("headrace.worker.exchange.group_writer.FEW_ROWS", 0)
+    (into, starts), (fn, answer) = WINDOWS["sliding"], COMBINES["folds"]
+    found = run(
+        Combined(into, fn), rows=ROWS, words=EVENTS, schema=ANSWERS, timestamp="at",
+        Pair=lowered_pair("number"),
+    )
+    assert sorted(found) == model(ROWS, starts, answer, 1)
 
 
 @pytest.mark.parametrize("combine", ["sum", "min", "max", "count", "mean"])
@@ -156,14 +175,27 @@ def test_more_keys_than_may_be_held_are_sent_on(monkeypatch: pytest.MonkeyPatch)
     assert sorted(found) == model(ROWS, lambda _: [0], sum, 1)
 
 
-def test_verify_columns_finds_a_sum_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = column_combining.KnownCombine(
-        make=lambda values, numbers, groups: [[1.0]] * groups, merge=lambda old, new: old
+@pytest.mark.parametrize("rows", [ROWS, LARGE], ids=["many", "large"])
+@pytest.mark.parametrize("combine", COMBINES)
+def test_a_combine_of_a_whole_collection_runs_on_columns(combine: str, rows: Any) -> None:
+    fn, answer = COMBINES[combine]
+    number = beam.Map(lambda row: row.number).with_output_types(int)
+    steps = _Chained(
+        "Number" >> number, beam.CombineGlobally(fn), beam.Map(lambda v: ("all", 0, repr(v)))
     )
-    monkeypatch.setitem(column_combining._BUILTINS, sum, wrong)
-    with pytest.raises(ColumnsDifferError, match=r"for key 'a' your function gave \[1\]"):
+    found = run(
+        steps, "--verify_columns", rows=rows, words=EVENTS, schema=ANSWERS,
+        Number=maps(SHAPE, field(SHAPE, "number")),
+    )
+    assert found == [("all", 0, repr(answer([row[1] for row in rows])))]
+
+
+def test_verify_columns_finds_a_sum_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = replace(known_combines._BUILTINS[sum], feed=lambda _: [None])
+    monkeypatch.setitem(known_combines._BUILTINS, sum, wrong)
+    with pytest.raises(ColumnsDifferError, match=r"for key 'a' your function gave \[5\]"):
         run(
-            Combined(None, sum), "--verify_columns", rows=[("a", 1, 0.0, 1.0)], words=EVENTS,
+            Combined(None, sum), "--verify_columns", rows=[("a", 5, 0.0, 1.0)], words=EVENTS,
             schema=ANSWERS, timestamp="at", Pair=lowered_pair("number"),
         )
 

@@ -10,7 +10,8 @@ import pytest
 from apache_beam.transforms import combiners, core, trigger, window
 
 from headrace.worker.batched import combining, gather
-from headrace.worker.batched.combining import builtin_of, owns_resources
+from headrace.worker.batched.combining import owns_resources
+from headrace.worker.batched.known_combines import builtin_of
 from tests.worker.harness import SEEN, collect, gathered, gathered_by_beam, on_headrace
 
 PAIRS = [(f"k{(i * i) % 7}", (i * 37) % 101 - 50) for i in range(200)]

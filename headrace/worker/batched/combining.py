@@ -1,7 +1,7 @@
-"""Combine phases on whole batches: pre-combine before the exchange, merge and extract after it.
+"""Combining on whole batches before the exchange; what follows it is in `combine_steps`.
 
-Takes (key, value) batches, gives (key, accumulator) or (key, result) batches. The pre-combiner
-holds values per key for a while and adds them in one call.
+Takes (key, value) batches, gives (key, accumulator) batches. The pre-combiner holds values per key
+for a while and adds them in one call.
 """
 
 from __future__ import annotations
@@ -14,24 +14,28 @@ from apache_beam.transforms import combiners, core
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
+from headrace.plan.combines import LoweredCombine
+from headrace.plan.shapes import ScalarKind
 from headrace.worker.batched.batches import Columns, Meta
 from headrace.worker.batched.chains import Edge, augment
-from headrace.worker.batched.column_batches import Node, as_rows
+from headrace.worker.batched.column_accumulators import ColumnAccumulators
+from headrace.worker.batched.column_batches import as_rows
 from headrace.worker.batched.column_combining import (
     Pairs,
     grouped,
     joined,
-    known_combine,
     lists,
-    numbers_for,
     owned,
     pairs_of,
     text_bytes,
     windows_of,
 )
+from headrace.worker.batched.column_groups import GroupColumns, Groups, Numbers
+from headrace.worker.batched.known_combines import Feeds, KnownCombine, builtin_of, known_combine
 from headrace.worker.batched.verified_columns import verify_accumulator
 from headrace.worker.batched.weights import WAITING_BYTES
 from headrace.worker.beam_types import CombineFn, Key, Operation, Value, Window
+from headrace.worker.columns.column import Column
 from headrace.worker.columns.values import ColumnValues
 
 #: Values held before they are added to their accumulators.
@@ -40,17 +44,7 @@ HELD_VALUES = 50_000
 MAX_KEYS = 100_000
 MAX_KEYS_TINY = 1_000_000
 
-_BUILTINS = (sum, min, max)
 _GLOBALLY = GlobalWindows.windowed_value(None)
-
-
-def builtin_of(combine_fn: CombineFn) -> Callable[[Any], Any] | None:
-    """Give the builtin inside Beam's callable wrapper, whose accumulators are lists of values."""
-    if isinstance(combine_fn, core.CallableWrapperCombineFn):
-        function = combine_fn._fn  # noqa: SLF001 (Beam's own wrapper has no public door)
-        if function in _BUILTINS:
-            return function  # type: ignore[no-any-return]
-    return None
 
 
 class PreCombine:
@@ -65,6 +59,7 @@ class PreCombine:
         edge: Edge,
         shares_windows: bool = False,
         *,
+        lowered: LoweredCombine | None = None,
         verified: bool = False,
     ) -> None:
         self._fn = op.combine_fn
@@ -82,14 +77,20 @@ class PreCombine:
         self._held: dict[Any, dict[Key, list[Value]]] = {}
         self._accumulators: dict[Any, dict[Key, Value]] = {}
         self._count = 0
-        self._known = known_combine(self._fn, self._builtin)
+        self._known = known_combine(self._fn, lowered)
         self._verified = verified  # what columns add up to is computed in both ways
         self._pairs: list[Pairs] = []  # columns that wait to be grouped
         self._pair_count = self._pair_bytes = 0
+        self._columns: ColumnAccumulators | None = None  # as long as all that comes is columns
+        if self._known is not None and edge.takes_columns:
+            self._columns = ColumnAccumulators(
+                self._known.accumulators, default=self._default, shares_windows=shares_windows
+            )
 
     def __call__(self, values: list[Value], meta: Meta) -> None:
         """Take a batch of objects."""
         self._group_pairs()  # they came before
+        self._make_objects()
         if self._default:
             table = self._table(None)
             for key, value in values:
@@ -141,30 +142,85 @@ class PreCombine:
         self._pair_count = self._pair_bytes = 0
         groups = grouped(pairs, by_window=not self._default)
         known = self._known
-        numbers = numbers_for(known, pairs.values)
-        if known is not None and numbers is not None:
-            with self._state:
-                made = known.make(numbers, groups.numbers, len(groups))
-                if self._verified:
-                    self._verify(groups.keys, lists(pairs, groups), made)
-            for windows, places in windows_of(pairs, groups):
-                for window in self._names(windows):
-                    table = self._accumulators.setdefault(window, {})
-                    for i in places:
-                        key = groups.keys[i]
-                        held = table.get(key)
-                        table[key] = made[i] if held is None else known.merge(held, made[i])
+        feeds = None if known is None else known.feed(pairs.values)
+        if known is None or feeds is None:
+            self._make_objects()
+            self._hold_lists(pairs, groups.listed())
         else:
-            values = lists(pairs, groups)
-            for windows, places in windows_of(pairs, groups):
-                for window in self._names(windows):
-                    of_window = self._table(window)
-                    for i in places:
-                        of_window[groups.keys[i]] += values[i]
-            self._count += len(pairs.values)
-            if self._count >= HELD_VALUES:
-                self._add()
+            self._combine(known, feeds, pairs, groups)
         self._emit_many()
+
+    def _combine(
+        self, known: KnownCombine, feeds: Feeds, pairs: Pairs, groups: GroupColumns
+    ) -> None:
+        """Make the accumulators of these pairs, and hold them, as columns if that can be."""
+        with self._state:
+            leaves = known.columns(feeds, groups.numbers, len(groups))
+            made = None if leaves is None else ColumnValues(
+                known.accumulators.shape, [Column(ScalarKind.INT, leaf) for leaf in leaves]
+            )
+            if made is not None and self._verified:
+                self._verify(groups.keys.to_pylist(), lists(pairs, groups), made.objects())
+        if leaves is not None and self._hold_columns(pairs, groups, leaves):
+            return
+        self._make_objects()
+        if made is not None:
+            self._hold(known, pairs, groups.listed(), made.objects())
+        elif known.make is None:
+            self._hold_lists(pairs, groups.listed())
+        else:
+            with self._state:
+                found = known.make(feeds, groups.numbers, len(groups))
+                if self._verified:
+                    self._verify(groups.keys.to_pylist(), lists(pairs, groups), found)
+            self._hold(known, pairs, groups.listed(), found)
+
+    def _hold_columns(self, pairs: Pairs, groups: GroupColumns, leaves: list[Numbers]) -> bool:
+        """Hold accumulators as columns, if nothing is held as objects."""
+        columns = self._columns
+        if columns is None or self._accumulators or self._held:
+            return False
+        if not columns.add(pairs.keys.kind, pairs.windows, groups, leaves):
+            return False
+        if len(columns) > self._max_keys and columns.merged() > self._max_keys // 2:
+            columns.emit(self._edge)
+        return True
+
+    def _hold(
+        self, known: KnownCombine, pairs: Pairs, groups: Groups, made: list[Value]
+    ) -> None:
+        """Hold accumulators as objects, one for each group."""
+        for windows, places in windows_of(pairs, groups):
+            for window in self._names(windows):
+                table = self._accumulators.setdefault(window, {})
+                for i in places:
+                    key = groups.keys[i]
+                    held = table.get(key)
+                    table[key] = made[i] if held is None else known.merge(held, made[i])
+
+    def _hold_lists(self, pairs: Pairs, groups: Groups) -> None:
+        """Hold the values themselves, for the CombineFn."""
+        values = lists(pairs, groups)
+        for windows, places in windows_of(pairs, groups):
+            for window in self._names(windows):
+                of_window = self._table(window)
+                for i in places:
+                    of_window[groups.keys[i]] += values[i]
+        self._count += len(pairs.values)
+        if self._count >= HELD_VALUES:
+            self._add()
+
+    def _make_objects(self) -> None:
+        """Turn what is held as columns into the accumulators that objects are added to."""
+        known = self._known
+        if known is None or not self._columns:
+            return
+        for windows, pairs in self._columns.objects():
+            for window in self._names(windows):
+                table = self._accumulators.setdefault(window, {})
+                for key, made in pairs:
+                    held = table.get(key)
+                    table[key] = made if held is None else known.merge(held, made)
 
     def _verify(self, keys: list[Key], values: list[list[Value]], made: list[Value]) -> None:
         for key, held, found in zip(keys, values, made, strict=True):
@@ -236,6 +292,8 @@ class PreCombine:
     def finish(self) -> None:
         """End of the bundle: send everything on."""
         self._group_pairs()
+        if self._columns:
+            self._columns.emit(self._edge)
         self._add()
         self._emit()
 
@@ -268,43 +326,6 @@ def _add_builtin(
     else:
         for key, values in table.items():
             known[key] = values if len(values) == 1 else [function(values)]
-
-
-def combine_node(
-    op: Operation, phase: str, combine_fn: CombineFn, step_name: str, edge: Edge
-) -> Node:
-    """Merge, extract, convert or do all of it, key by key, a batch at a time."""
-    apply = _builtin_phase(phase, combine_fn) or (
-        combiners.PhasedCombineFnExecutor(phase, combine_fn, [], {}).apply
-    )
-    state = op.scoped_process_state
-
-    def run(values: list[Value], meta: Meta) -> None:
-        with state:
-            try:
-                out = [(key, apply(value)) for key, value in values]
-            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
-                augment(error, step_name)
-        edge(out, meta)
-
-    return run
-
-
-def _builtin_phase(phase: str, combine_fn: CombineFn) -> Callable[[Any], Any] | None:
-    function = builtin_of(combine_fn)
-    if function is None:
-        return None
-    if phase == "merge":
-
-        def merge(accumulators: Any) -> list[Value]:
-            return [function([value for held in accumulators for value in held])]
-
-        return merge
-    if phase == "extract":
-        return function
-    if phase == "convert":
-        return lambda value: [value]
-    return None
 
 
 def owns_resources(combine_fn: CombineFn) -> bool:

@@ -23,7 +23,8 @@ from headrace.worker.batched.batches import Meta, batch_of, numbered
 from headrace.worker.batched.cause import Cause
 from headrace.worker.batched.chains import Edge, element_node
 from headrace.worker.batched.column_batches import Node
-from headrace.worker.batched.combining import PreCombine, combine_node, owns_resources
+from headrace.worker.batched.combine_steps import CombineStep
+from headrace.worker.batched.combining import PreCombine, owns_resources
 from headrace.worker.batched.lowered_step import LoweredStep
 from headrace.worker.batched.operations import (
     MAIN_TAG,
@@ -97,6 +98,7 @@ class Route:
         # A DoFn that checks itself is called for each element.
         checked = {transform_id for transform_id, _ in stage.claims}
         self._lowered = {t: found for t, found in stage.lowered if t not in checked}
+        self._combines = dict(stage.combines)
         self._consumers: dict[str, list[str]] = defaultdict(list)
         self._nodes: dict[str, Node] = {}
         self._precombines: dict[str, PreCombine] = {}
@@ -190,7 +192,8 @@ class Route:
                 for c in self._consumers[pcoll]
             )
             held = PreCombine(
-                op, name, self._edge(transform_id), shares, verified=self._verified
+                op, name, self._edge(transform_id), shares,
+                lowered=self._combines.get(transform_id), verified=self._verified,
             )
             self._precombines[transform_id] = held
             return held
@@ -198,7 +201,10 @@ class Route:
             combine_fn = pickler.loads(op.spec.serialized_fn)[0]
             if not owns_resources(combine_fn):
                 phase = _PHASES[proto.spec.urn]
-                return combine_node(op, phase, combine_fn, name, self._edge(transform_id))
+                return CombineStep(
+                    op, phase, combine_fn, name, self._edge(transform_id),
+                    lowered=self._combines.get(transform_id), verified=self._verified,
+                )
         if proto.spec.urn == bundle_processor.IDENTITY_DOFN_URN:
             return self._edge(transform_id)
         return self._by_element(op)

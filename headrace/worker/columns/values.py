@@ -11,6 +11,7 @@ from itertools import compress, repeat
 from typing import Any
 
 from headrace.plan.shapes import (
+    OneInList,
     RecordShape,
     ScalarShape,
     Shape,
@@ -165,6 +166,8 @@ def _made(shape: Shape, leaves: Iterator[Column], size: int) -> Iterable[Value]:
         case RecordShape(items=items):
             parts = [_made(item, leaves, size) for item in items]
             return maker(shape)(zip(*parts, strict=True) if parts else repeat((), size))
+        case OneInList(items=(item,)):
+            return [[value] for value in _made(item, leaves, size)]
 
 
 def _collect(objects: Sequence[Value], shape: Shape, leaves: list[Column]) -> bool:
@@ -184,6 +187,10 @@ def _collect(objects: Sequence[Value], shape: Shape, leaves: list[Column]) -> bo
         case RecordShape(items=items):
             found = fields_of(objects, shape)
             return found is not None and all(map(_collect, found, items, repeat(leaves)))
+        case OneInList(items=(item,)):
+            if not set(map(type, objects)) <= {list} or not set(map(len, objects)) <= {1}:
+                return False
+            return _collect([value for (value,) in objects], item, leaves)
 
 
 def _collect_arrow(

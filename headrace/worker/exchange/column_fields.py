@@ -10,7 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.plan.shapes import ClassFound, RecordShape, ScalarKind, ScalarShape, TupleShape
+from headrace.plan.shapes import (
+    ClassFound,
+    OneInList,
+    RecordShape,
+    ScalarKind,
+    ScalarShape,
+    TupleShape,
+)
 from headrace.worker.columns.column import Column
 from headrace.worker.columns.values import ColumnValues
 
@@ -46,6 +53,8 @@ def _in_order(values: ColumnValues, names: list[str]) -> list[Column] | None:
                 return None
             by_name = dict(zip(own, values.leaves, strict=True))
             return [by_name[name] for name in names]
+        case OneInList():
+            return None
 
 
 def _array(leaf: Column, kind: pa.DataType) -> Any:

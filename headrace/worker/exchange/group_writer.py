@@ -9,6 +9,7 @@ from __future__ import annotations
 import marshal
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,6 +18,7 @@ from apache_beam.coders.coder_impl import create_OutputStream
 
 from headrace.worker.batched.batches import Columns, Meta, elements, pick
 from headrace.worker.batched.column_batches import as_rows
+from headrace.worker.batched.column_combining import owned
 from headrace.worker.batched.plain_values import (
     FAITHFUL,
     PLAIN,
@@ -28,7 +30,8 @@ from headrace.worker.batched.weights import HEAVY_BYTES, WAITING_BYTES, weight
 from headrace.worker.beam_types import Coder, Element, Key, Value, WindowedCoder
 from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.grouping_kind import Grouping
-from headrace.worker.exchange.keys import ShardOf
+from headrace.worker.exchange.keyed_columns import HeldColumns
+from headrace.worker.exchange.keys import ShardOf, deal
 from headrace.worker.exchange.merging import Combining, Merging
 from headrace.worker.exchange.pair_columns import Bulk, bulk_pairs, dealt
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
@@ -37,6 +40,8 @@ from headrace.worker.exchange.writers import Send
 #: Elements a grouping writer holds before it ships them. With a quarter of it the lists per key get
 #: short, which costs a grouping by 10 K keys 10 % of its speed.
 MAX_HELD_ELEMENTS = 400_000
+#: So few pairs cost more as Arrow columns than as objects: a batch has a fixed price.
+FEW_ROWS = 256
 
 
 class GroupWriter:
@@ -88,6 +93,8 @@ class GroupWriter:
         self._counts = [0] * shards
         self._row_limit = super_tuple_bytes
         self._table: dict[Key, Value] = {}
+        self._columns = HeldColumns(self._shard_of, shards, fixed_shard)
+        self._deal = partial(deal, self._shard_of, shards, fixed_shard)
         self._build(value_coder)
 
     def _build(self, value_coder: Coder) -> None:
@@ -97,7 +104,9 @@ class GroupWriter:
         self._value_tuple = tuple_check(value_coder, PLAIN)
         self._value_list = list_check(value_coder)
         bulk = bool(self._key_types or self._key_tuple)
-        self._bulk = Bulk(self._key_types, self._value_types, self._value_tuple)
+        self._bulk = Bulk(
+            self._key_types, self._value_types, self._value_tuple, self._value_list
+        )
         #: Whether pairs may come as columns; where windows merge, each row is looked at.
         by_table = self._grouping in (Grouping.GLOBAL, Grouping.INTERVALS)
         self.takes_columns = bool(self._key_types) and by_table
@@ -113,29 +122,46 @@ class GroupWriter:
 
     def process(self, element: Element) -> None:
         """Take one windowed value."""
-        self._write([element.value], element)
+        self.write([element.value], element)
 
     def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
+        if self._columns:
+            self._ship_columns()  # they came before
         self._write(values, meta)
 
     def write_columns(self, values: ColumnValues, meta: Meta) -> None:
-        """Take a batch of columns; pairs that may travel in bulk are dealt out as columns."""
+        """Take a batch of columns; pairs that may travel in bulk are sent as columns."""
         found = bulk_pairs(values, meta, self._bulk)
         if found is None:
             for rows, its in as_rows(values, meta):
-                self._write(rows, its)
+                self.write(rows, its)
             return
         pairs, size = found
-        is_global = self._grouping is Grouping.GLOBAL
-        for windows, groups in dealt(pairs, by_window=not is_global):
-            table = self._table if is_global else self._window_table(windows)
-            for key, more in groups:
-                table[key] += more
+        if not self._columns.goes_with(pairs):
+            self._ship_columns()
+        if self._held and not self._columns:
+            self._ship()  # they came before
         self._held += len(values)
         self._held_bytes += size
+        self._columns.add(pairs if self._is_full() else owned(pairs))
         if self._is_full():
+            self._ship_columns()
+
+    def _ship_columns(self) -> None:
+        is_global = self._grouping is Grouping.GLOBAL
+        if self._columns.rows < FEW_ROWS:
+            for windows, groups in dealt(self._columns.take(), by_window=not is_global):
+                table = self._table if is_global else self._window_table(windows)
+                for key, more in groups:
+                    table[key] += more
             self._ship()
+            return
+        total = 0
+        for shard, count, payload in self._columns.parcels(by_window=not is_global):
+            total += len(payload)
+            self._emit(shard, PayloadKind.KEYED_COLUMNS, count, payload)
+        self._adapt(total)
 
     def _ship(self) -> None:
         if self._grouping is Grouping.GLOBAL:
@@ -277,22 +303,9 @@ class GroupWriter:
             found = self._table[windows] = defaultdict(list)
         return found
 
-    def _split(self, table: dict[Key, list[Value]]) -> list[tuple[list[Value], list[Value]]]:
-        parts: list[tuple[list[Value], list[Value]]] = [([], []) for _ in range(self._shards)]
-        if self._fixed is not None:
-            parts[self._fixed] = (list(table), list(table.values()))
-            return parts
-        if self._shards == 1:
-            return [(list(table), list(table.values()))]
-        for shard, (key, values) in zip(self._shard_of.each(table), table.items(), strict=True):
-            keys, lists = parts[shard]
-            keys.append(key)
-            lists.append(values)
-        return parts
-
     def _ship_global(self) -> None:
         total = 0
-        for shard, (keys, lists) in enumerate(self._split(self._table)):
+        for shard, (keys, lists) in enumerate(self._deal(self._table)):
             if keys:
                 payload = marshal.dumps((keys, lists), 2)
                 total += len(payload)
@@ -308,7 +321,7 @@ class GroupWriter:
                 (w._start_micros, w._end_micros)  # noqa: SLF001 (the public ones build objects)
                 for w in windows
             ]
-            for shard, (keys, lists) in enumerate(self._split(table)):
+            for shard, (keys, lists) in enumerate(self._deal(table)):
                 if keys:
                     per_shard[shard].append((spans, keys, lists))
                     counts[shard] += sum(map(len, lists))
@@ -323,7 +336,7 @@ class GroupWriter:
 
     def _ship_spans(self) -> None:
         total = 0
-        for shard, (keys, spans) in enumerate(self._split(self._table)):
+        for shard, (keys, spans) in enumerate(self._deal(self._table)):
             if keys:
                 payload = marshal.dumps((keys, spans), 2)
                 total += len(payload)
@@ -370,6 +383,8 @@ class GroupWriter:
 
     def flush(self) -> None:
         """Ship what is held."""
+        if self._columns:
+            self._ship_columns()
         if self._held:
             self._ship()
         if self.merging is not None:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from zlib import crc32
 
+import numpy as np
 from apache_beam import coders
+from numpy.typing import NDArray
 
+from headrace.plan.shapes import ScalarKind
 from headrace.worker.batched.plain_values import FAITHFUL, scalar_types, unwrap
 from headrace.worker.beam_types import Coder, Key, Value
+from headrace.worker.columns.column import Column
+
+#: In 64 bits a product has what Python's has in its lowest 64, whatever the sign.
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def int_shard(key: int, shards: int) -> int:
@@ -53,6 +60,17 @@ class ShardOf:
             return [crc32(key.encode("utf-8", "surrogatepass")) % shards for key in keys]
         return list(map(self.faithful, keys))
 
+    def of_column(self, keys: Column) -> NDArray[np.int64]:
+        """Give the shards of a column of faithful keys, each as `faithful` gives it."""
+        if keys.kind is ScalarKind.INT:
+            hashed = keys.data.astype(np.uint64) * _MULTIPLIER >> np.uint64(32)
+            made: NDArray[np.int64] = (hashed % np.uint64(self._shards)).astype(np.int64)
+            return made
+        found = keys.arrow().dictionary_encode()
+        shards = np.array(self.each(found.dictionary.to_pylist()), np.int64)
+        of_keys: NDArray[np.int64] = shards[found.indices.to_numpy()]
+        return of_keys
+
     def each_of_any(self, keys: list[Key]) -> list[int]:
         """Give the shards of many keys, faithful or not."""
         if self._kept.issuperset(map(type, keys)):
@@ -71,3 +89,18 @@ class ShardOf:
             if type(back) in self._kept:
                 return self.faithful(back)
         return int(crc32(encoded) % self._shards)
+
+
+def deal(
+    shard_of: ShardOf, shards: int, fixed: int | None, table: dict[Key, Value]
+) -> list[tuple[list[Key], list[Value]]]:
+    """Give the faithful keys of a table, and what stands beside them, for each shard."""
+    parts: list[tuple[list[Key], list[Value]]] = [([], []) for _ in range(shards)]
+    if fixed is not None or shards == 1:
+        parts[fixed or 0] = (list(table), list(table.values()))
+        return parts
+    for shard, (key, values) in zip(shard_of.each(table), table.items(), strict=True):
+        keys, found = parts[shard]
+        keys.append(key)
+        found.append(values)
+    return parts

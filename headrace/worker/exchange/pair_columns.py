@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.plan.shapes import ScalarKind, ScalarShape, TupleShape
+from headrace.plan.shapes import OneInList, ScalarKind, ScalarShape, TupleShape
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.column_combining import (
     Pairs,
@@ -42,6 +42,7 @@ class Bulk(NamedTuple):
     key_types: frozenset[type]
     value_types: frozenset[type]
     value_tuple: Callable[[tuple[Any, ...]], bool] | None  # None: no tuple is such a value
+    value_list: bool = False  # whether lists of plain values are
 
     def takes(self, pairs: Pairs) -> bool:
         """Whether all pairs of a batch may travel in bulk; all are of the types of the first."""
@@ -60,6 +61,8 @@ class Bulk(NamedTuple):
                 if any(leaf.missing is not None for leaf in pairs.values.leaves):
                     return False
                 return self.value_tuple(pairs.values.slice(0, 1).objects()[0])
+            case OneInList(items=(ScalarShape(kind=kind),)):
+                return self.value_list and kind in _TYPES
             case _:
                 return False
 
@@ -93,7 +96,7 @@ def _as_bytes(array: pa.Array) -> pa.Array:
 
 def dealt(pairs: Pairs, by_window: bool) -> Iterator[tuple[Any, Iterator[tuple[Key, list[Value]]]]]:
     """Give, for each set of windows, keys with the lists of their values."""
-    groups = grouped(pairs, by_window)
+    groups = grouped(pairs, by_window).listed()
     found = lists(pairs, groups)
     keys = groups.keys
     for windows, places in windows_of(pairs, groups):

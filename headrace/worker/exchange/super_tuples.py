@@ -25,6 +25,7 @@ class PayloadKind(IntEnum):
     HIGHS = 7  # how far the event times of a DataFrame's partitions have come
     MERGED_ROWS = 8  # encoded key, then an accumulator that stands for several elements, and so on
     GROUPED_SPANS = 9  # primitive keys, and for each its primitive values and their windows
+    KEYED_COLUMNS = 10  # keys and values as Arrow columns, with the windows that they stand in
 
 
 class Rank(IntEnum):

@@ -67,6 +67,8 @@ class BoundedGrouper(ABC):
             self._add_spans(payload)
         elif kind == PayloadKind.MERGED_ROWS:
             self._add_merged(payload)
+        elif kind == PayloadKind.KEYED_COLUMNS:
+            self._add_columns(payload)
         else:
             msg = f"a grouping was sent a payload of kind {kind}"
             raise TransportError(msg)
@@ -140,6 +142,10 @@ class BoundedGrouper(ABC):
 
     def _add_merged(self, payload: bytes) -> None:
         msg = f"{len(payload)} bytes of merged accumulators came to a grouping of elements"
+        raise TransportError(msg)
+
+    def _add_columns(self, payload: bytes) -> None:
+        msg = f"{len(payload)} bytes of columns came to a grouping that has no table for them"
         raise TransportError(msg)
 
     @abstractmethod

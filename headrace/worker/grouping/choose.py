@@ -8,6 +8,7 @@ from __future__ import annotations
 from headrace.plan.slices import Slices
 from headrace.worker.beam_types import WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
+from headrace.worker.grouping.column_tables import Merging
 from headrace.worker.grouping.grouper import Compact, StreamGrouper
 from headrace.worker.grouping.panes import WindowTables
 from headrace.worker.grouping.sessions import SessionTables
@@ -24,6 +25,7 @@ def make_stream_grouper(
     compact: Compact | None = None,
     slices: Slices | None = None,
     combination: Combination | None = None,
+    merging: Merging | None = None,
 ) -> StreamGrouper:
     """Build the grouper of one stage.
 
@@ -35,6 +37,7 @@ def make_stream_grouper(
         compact: given where values are accumulators; keeps what waits small.
         slices: keep one partial per slice, not one per window.
         combination: with `slices`, how their values become those of windows.
+        merging: given where values are accumulators that columns can merge.
     """
     path = grouping_of(windowing)
     if path is Grouping.SESSIONS:
@@ -43,5 +46,5 @@ def make_stream_grouper(
         return TriggeredGroups(stage, windowed_coder, windowing, compact)
     fast = (stage, windowed_coder, windowing, memory_bytes, compact)
     if slices is not None:
-        return SlicedTables(slices, combination or Combination(), *fast)
-    return WindowTables(*fast)
+        return SlicedTables(slices, combination or Combination(), *fast, merging=merging)
+    return WindowTables(*fast, merging=merging)

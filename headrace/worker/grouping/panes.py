@@ -22,9 +22,11 @@ from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.beam_types import Key, Value, WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import grouping_of
+from headrace.worker.exchange.keyed_columns import Span
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, OBJECT_BYTES, Push, in_batches, taken
 from headrace.worker.grouping.choose_bounded import make_grouper
+from headrace.worker.grouping.column_tables import ColumnTables, Merging, Tables
 from headrace.worker.grouping.grouper import (
     MAX_MICROS,
     MIN_MICROS,
@@ -34,7 +36,7 @@ from headrace.worker.grouping.grouper import (
     held_at,
 )
 from headrace.worker.grouping.spill import HeldChunk, SpilledValues
-from headrace.worker.grouping.tables import Span, TableGrouper, Tables
+from headrace.worker.grouping.tables import TableGrouper, push_columns
 from headrace.worker.grouping.value_bytes import ValueBytes
 
 #: Packed bytes of one key's values in a window that are made objects at once; of more than these
@@ -87,10 +89,14 @@ class WindowTables(StreamGrouper):
         memory_bytes: int,
         compact: Compact | None = None,
         slices: Slices | None = None,
+        *,
+        merging: Merging | None = None,
     ) -> None:
         kv = windowed_coder.wrapped_value_coder
         path = grouping_of(windowing)
-        intake = make_grouper(windowed_coder, windowing, path, sys.maxsize, slices)
+        intake = make_grouper(
+            windowed_coder, windowing, path, sys.maxsize, slices, merging=merging
+        )
         if not isinstance(intake, TableGrouper):
             msg = f"{windowing} needs the general path"
             raise TypeError(msg)
@@ -130,6 +136,8 @@ class WindowTables(StreamGrouper):
 
     def advance(self, watermark: int, now: int, push: Push) -> None:  # noqa: ARG002 (the same)
         """Hand on every window whose end the watermark has passed, in the order of their ends."""
+        if watermark > self._watermark:
+            self._emit_columns(watermark, push)
         self._collect()
         if watermark <= self._watermark:
             return  # what was due then has left, and what came since waits for more
@@ -144,6 +152,29 @@ class WindowTables(StreamGrouper):
                 self._hand_on(self._merged(span, of_span), self._intake.pane(span), push)
         while due:
             self._emit_table(due.pop(), push)
+
+    def _emit_columns(self, watermark: int, push: Push) -> None:
+        """Hand on what is due as columns, if all of it came in this epoch, and so."""
+        columns = None if self._tables else self._intake.columns_for(push)
+        if columns is None or self._waits(watermark):
+            return  # windows leave in the order of their ends, and some of these are objects
+        self._leave_out_late(columns)
+        due = columns.only(lambda span: span[1] <= watermark)
+        merged = due.merged() if due else {}
+        if merged:
+            for span in sorted(merged, key=_by_end):
+                push_columns(merged[span], self._intake.pane(span), push)
+            columns.keep(lambda span: span[1] > watermark)
+
+    def _leave_out_late(self, columns: ColumnTables) -> None:
+        late = {span for span in columns.rows() if is_over(span[1] - 1, self._watermark)}
+        self.dropped += sum(count for span, count in columns.rows().items() if span in late)
+        columns.keep(lambda span: span not in late)
+
+    def _waits(self, watermark: int) -> bool:
+        """Whether something in the store is due."""
+        rows = self._store.scan(*layout.until(Kind.GROUP, self._stage, watermark))
+        return next(iter(rows), None) is not None
 
     def hold(self) -> int:
         """Give the last moment of the first window that waits."""

@@ -16,11 +16,14 @@ from headrace.state import layout, mixed
 from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.beam_types import Value, WindowedCoder, Windowing
+from headrace.worker.exchange.keyed_columns import Span
 from headrace.worker.grouping.bounded import Opaque, Push, in_batches
+from headrace.worker.grouping.column_slices import windows_of_slices
+from headrace.worker.grouping.column_tables import Merging
 from headrace.worker.grouping.grouper import MAX_MICROS, Compact, first_time, held_at
 from headrace.worker.grouping.panes import WindowTables
 from headrace.worker.grouping.slices import Combination, Composer, Table
-from headrace.worker.grouping.tables import with_more
+from headrace.worker.grouping.tables import push_columns, with_more
 
 #: Rows of one slice before they are made one: each is read at every firing of its windows.
 MAX_ROWS_OF_SLICE = 8
@@ -32,7 +35,7 @@ class SlicedTables(WindowTables):
     Args:
         slices: how the windows overlap.
         combination: how the values of slices become those of windows.
-        stage, windowed_coder, windowing, memory_bytes, compact: as of `WindowTables`.
+        stage, windowed_coder, windowing, memory_bytes, compact, merging: as of `WindowTables`.
     """
 
     def __init__(
@@ -44,8 +47,12 @@ class SlicedTables(WindowTables):
         windowing: Windowing,
         memory_bytes: int,
         compact: Compact | None = None,
+        *,
+        merging: Merging | None = None,
     ) -> None:
-        super().__init__(stage, windowed_coder, windowing, memory_bytes, compact, slices)
+        super().__init__(
+            stage, windowed_coder, windowing, memory_bytes, compact, slices, merging=merging
+        )
         self._slices = slices
         self._combination = combination
         self._fresh: dict[int, Table] = {}  # of this epoch, by the beginnings of slices
@@ -57,8 +64,10 @@ class SlicedTables(WindowTables):
 
     def advance(self, watermark: int, now: int, push: Push) -> None:  # noqa: ARG002 (processing time matters to no window here)
         """Hand on every window whose end the watermark has passed, in the order of their ends."""
-        self._collect()
         before = self._watermark
+        if self._slices.next_end(before) <= watermark and self._emit_slices(watermark, push):
+            return
+        self._collect()
         if watermark <= before:
             return
         if self._slices.next_end(before) > watermark:
@@ -74,10 +83,57 @@ class SlicedTables(WindowTables):
         self._watermark = watermark
         self._forget()
 
+    def _emit_slices(self, watermark: int, push: Push) -> bool:
+        """Put the windows that are due together as columns; False: objects have to do it."""
+        slices = self._slices
+        columns = self._intake.columns_for(push)
+        if columns is None or self._fresh or self._tables or self._waits(watermark):
+            return False  # some of it came for single windows, or is objects already
+        due = columns.only(lambda span: self._begins(span) < watermark)
+        stored = self._stored_slices(watermark)
+        if not due.absorb({(s, s + slices.period): table for s, table in stored.items()}):
+            return False
+        merged = due.merged() if due else {}
+        found = None
+        if merged is not None:
+            found = windows_of_slices(merged, slices, due, self._watermark, watermark)
+        if found is None:
+            return False
+        for span, pairs in found:
+            push_columns(pairs, self._intake.pane(span), push)
+        gone = [span for span in columns.rows() if self._ends(span)[-1] <= watermark]
+        self.dropped += sum(self._lost(span) * columns.rows()[span] for span in gone)
+        columns.keep(lambda span: span not in gone)
+        self._collect()  # by the watermark that was: what is left waits for later windows
+        self._watermark = watermark
+        self._forget()
+        return True
+
+    def _is_slice(self, span: Span) -> bool:
+        return span[1] - span[0] == self._slices.period
+
+    def _begins(self, span: Span) -> int:
+        """Give the watermark beyond which what came for a slice or window is asked for."""
+        return span[0] if self._is_slice(span) else span[1] - 1
+
+    def _ends(self, span: Span) -> range:
+        """Give the ends of the windows that a slice is in, or that of a single window."""
+        if not self._is_slice(span):
+            return range(span[1], span[1] + 1)
+        return range(span[1], span[0] + self._slices.size + 1, self._slices.period)
+
+    def _lost(self, span: Span) -> int:
+        """Give how many of the windows were over when what came for them came."""
+        return sum(is_over(end - 1, self._watermark) for end in self._ends(span))
+
+    def _stored_slices(self, watermark: int) -> dict[int, Table]:
+        """Give the slices of older epochs that begin before the watermark."""
+        last = min(watermark, MAX_MICROS - self._slices.period) + self._slices.period - 1
+        return self._read(layout.until(Kind.SLICE, self._stage, last))
+
     def _due_slices(self, watermark: int) -> dict[int, Table]:
         """Give the slices that begin before the watermark: those of this and of older epochs."""
-        last = min(watermark, MAX_MICROS - self._slices.period) + self._slices.period - 1
-        found = self._read(layout.until(Kind.SLICE, self._stage, last))
+        found = self._stored_slices(watermark)
         for start, table in self._fresh.items():
             if start >= watermark:
                 continue

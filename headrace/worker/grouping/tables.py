@@ -17,8 +17,20 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 
 from headrace.plan.slices import Slices
 from headrace.worker.batched.batches import Meta
+from headrace.worker.batched.column_batches import COLUMN_ROWS, keeps_columns
 from headrace.worker.beam_types import Element, Key, Value, WindowedCoder, Windowing
+from headrace.worker.columns.values import ColumnValues
+from headrace.worker.exchange.keyed_columns import Span, read_keyed
+from headrace.worker.exchange.super_tuples import PayloadKind
 from headrace.worker.grouping.bounded import OBJECT_BYTES, BoundedGrouper, Push, in_batches, taken
+from headrace.worker.grouping.column_slices import windows_of_slices
+from headrace.worker.grouping.column_tables import (
+    ColumnTables,
+    Merging,
+    Tables,
+    as_groups,
+    grouped_objects,
+)
 from headrace.worker.grouping.slices import Combination, Composer, slice_of, spans_of
 from headrace.worker.grouping.spill import SpilledValues
 
@@ -26,66 +38,141 @@ ONLY_PANE = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
 #: Beam's trigger driver does not call the pane of a default trigger the last: late ones may follow.
 ON_TIME_PANE = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
 
-#: A window by its first microsecond and its end.
-Span = tuple[int, int]
-#: The values of each key of each window.
-Tables = dict[Span, dict[Key, list[Value]]]
-
 GLOBAL_SPAN: Span = (MIN_TIMESTAMP.micros, GlobalWindow().end.micros)
 
 
 class TableGrouper(BoundedGrouper):
-    """What the two paths share whose groups are tables of keys."""
+    """What the two paths share whose groups are tables of keys.
 
-    @abstractmethod
+    Args:
+        windowed_coder, windowing, memory_bytes: as of `BoundedGrouper`.
+        merging: given where values are accumulators that columns can merge.
+    """
+
+    def __init__(
+        self,
+        windowed_coder: WindowedCoder,
+        windowing: Windowing,
+        memory_bytes: int,
+        merging: Merging | None = None,
+    ) -> None:
+        super().__init__(windowed_coder, windowing, memory_bytes)
+        self._tables: Tables = {}  # with slices, a span of one period is a slice
+        self.columns = ColumnTables(GLOBAL_SPAN, merging)  # what came as columns
+
+    def add(self, kind: int, count: int, payload: bytes) -> None:
+        """Take one super tuple; values stay in the order of their coming."""
+        if kind != PayloadKind.KEYED_COLUMNS and self.columns.merging is None:
+            self.columns.spread(self._tables)  # they came before
+        super().add(kind, count, payload)
+
     def take(self) -> Tables:
         """Give the groups that are in memory and forget them."""
+        self.columns.spread(self._tables)
+        tables, self._tables = self._tables, {}
+        return {span: table for span, table in tables.items() if table}
 
     @abstractmethod
     def pane(self, span: Span) -> Meta:
         """Give time, window and pane of a window's groups."""
+
+    def columns_for(self, push: Push) -> ColumnTables | None:
+        """Give all that was taken as columns, if the next stage takes merged accumulators so."""
+        columns = self.columns
+        if not columns or columns.merging is None or not keeps_columns(push):
+            return None
+        return columns if columns.absorb(self._tables) else None
+
+    def _add_columns(self, payload: bytes) -> None:
+        keyed = read_keyed(payload)
+        if self.columns.add(keyed, self._shared):
+            copies = len(self._shared(keyed.windows[0])) if keyed.windows else 1
+            self._used += (copies - 1) * len(keyed.pairs) * OBJECT_BYTES
+            return
+        for windows, keys, lists in grouped_objects(keyed):
+            self._add_lists(windows or [GLOBAL_SPAN], keys, lists)
+
+    def _add_lists(self, windows: list[Span], keys: list[Key], lists: list[list[Value]]) -> None:
+        """Add the values of each key to the tables of these windows."""
+        spans = self._shared(windows)
+        shared = len(spans) > 1
+        for span in spans:
+            table = self._tables.get(span)
+            if table is None:
+                table = self._tables[span] = {}
+            find = table.get
+            for key, values in zip(keys, lists, strict=True):
+                known = find(key)
+                if known is None:
+                    table[key] = values[:] if shared else values
+                else:
+                    known += values
+        self._used += (len(spans) - 1) * len(keys) * OBJECT_BYTES
+
+    def _shared(self, spans: list[Span]) -> list[Span]:
+        """Give the windows, or the slice, under which the values of these windows are kept."""
+        return spans
+
+    def _emit_merged(self, push: Push) -> bool:
+        """Hand everything on as columns; False: it has to be objects, and nothing has left."""
+        columns = self.columns_for(push)
+        merged = None if columns is None else columns.merged()
+        if merged is None:
+            return False
+        for span in sorted(merged, key=lambda s: (s[1], s[0])):
+            push_columns(merged[span], self.pane(span), push)
+        self.columns.clear()
+        return True
+
+
+def push_columns(pairs: ColumnValues, meta: Meta, push: Push) -> None:
+    """Hand merged accumulators on, as groups of one each."""
+    assert keeps_columns(push)
+    groups = as_groups(pairs)
+    for start in range(0, len(groups), COLUMN_ROWS):
+        push.columns(groups.slice(start, start + COLUMN_ROWS), meta)
 
 
 class GlobalGrouper(TableGrouper):
     """One global window, default trigger: a table of keys."""
 
     def __init__(
-        self, windowed_coder: WindowedCoder, windowing: Windowing, memory_bytes: int
+        self,
+        windowed_coder: WindowedCoder,
+        windowing: Windowing,
+        memory_bytes: int,
+        merging: Merging | None = None,
     ) -> None:
-        super().__init__(windowed_coder, windowing, memory_bytes)
-        self._table: dict[Key, list[Value]] = {}
+        super().__init__(windowed_coder, windowing, memory_bytes, merging)
         window = GlobalWindow()
         self._pane = WindowedValue(None, window.max_timestamp(), (window,), ONLY_PANE)
-
-    def take(self) -> Tables:
-        """Give the groups that are in memory and forget them."""
-        table, self._table = self._table, {}
-        return {GLOBAL_SPAN: table} if table else {}
 
     def pane(self, span: Span) -> Meta:  # noqa: ARG002 (there is one window)
         """Give time, window and pane of the only window."""
         return self._pane
 
+    @property
+    def _table(self) -> dict[Key, list[Value]]:
+        return self._tables.setdefault(GLOBAL_SPAN, {})
+
     def _add_row(self, encoded_key: bytes, element: Element) -> None:
         self._table.setdefault(self.table_key(encoded_key), []).append(element.value)
 
     def _add_grouped(self, payload: bytes) -> None:
-        table = self._table
-        find = table.get
         keys, lists = marshal.loads(payload)
-        for key, values in zip(keys, lists, strict=True):
-            known = find(key)
-            if known is None:
-                table[key] = values
-            else:
-                known += values
+        self._add_lists([GLOBAL_SPAN], keys, lists)
 
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
-        named = sorted(((self.key_bytes(k), k) for k in self._table), key=lambda pair: pair[0])
+        self.columns.spread(self._tables)
+        table = self._table
+        named = sorted(((self.key_bytes(k), k) for k in table), key=lambda pair: pair[0])
         for name, key in named:
-            yield name, self._encode_values(self._table.pop(key))
+            yield name, self._encode_values(table.pop(key))
 
     def _emit_memory(self, push: Push) -> None:
+        if self._emit_merged(push):
+            return
+        self.columns.spread(self._tables)
         real = self.real_key
         pairs = ((real(key), values) for key, values in taken(self._table))
         in_batches(pairs, self._pane, push)
@@ -125,16 +212,11 @@ class IntervalGrouper(TableGrouper):
         memory_bytes: int,
         slices: Slices | None = None,
         combination: Combination | None = None,
+        merging: Merging | None = None,
     ) -> None:
-        super().__init__(windowed_coder, windowing, memory_bytes)
-        self._tables: Tables = {}  # with slices, a span of one period is a slice
+        super().__init__(windowed_coder, windowing, memory_bytes, merging)
         self._slices = slices
         self._combination = combination or Combination()
-
-    def take(self) -> Tables:
-        """Give the groups that are in memory and forget them."""
-        tables, self._tables = self._tables, {}
-        return tables
 
     def _add_row(self, encoded_key: bytes, element: Any) -> None:
         key = self.table_key(encoded_key)
@@ -152,22 +234,10 @@ class IntervalGrouper(TableGrouper):
 
     def _add_windowed(self, payload: bytes) -> None:
         for windows, keys, lists in marshal.loads(payload):
-            spans = self._shared(windows)
-            shared = len(spans) > 1
-            for span in spans:
-                table = self._tables.get(span)
-                if table is None:
-                    table = self._tables[span] = {}
-                find = table.get
-                for key, values in zip(keys, lists, strict=True):
-                    known = find(key)
-                    if known is None:
-                        table[key] = values[:] if shared else values
-                    else:
-                        known += values
-            self._used += (len(spans) - 1) * len(keys) * OBJECT_BYTES
+            self._add_lists(windows, keys, lists)
 
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
+        self.columns.spread(self._tables)
         self._spread_slices()
         named = sorted(
             (
@@ -196,6 +266,20 @@ class IntervalGrouper(TableGrouper):
                     table = self._tables.setdefault(window, {})
                     table.setdefault(key, []).extend(values)
 
+    def _emit_merged_slices(self, push: Push) -> bool:
+        """Hand on all windows as columns, put together from slices; False: as objects."""
+        columns, slices = self.columns_for(push), self._slices
+        merged = None if columns is None else columns.merged()
+        if columns is None or merged is None or slices is None:
+            return False
+        found = windows_of_slices(merged, slices, columns, MIN_TIMESTAMP.micros)
+        if found is None:
+            return False
+        for span, pairs in found:
+            push_columns(pairs, self.pane(span), push)
+        columns.clear()
+        return True
+
     def _emit_slices(self, slices: Slices, push: Push) -> None:
         """Hand on all windows that have slices, with what came for the windows themselves."""
         found = [s for s in self._tables if s[1] - s[0] == slices.period]
@@ -207,6 +291,9 @@ class IntervalGrouper(TableGrouper):
             in_batches(pairs, self.pane(span), push)
 
     def _emit_memory(self, push: Push) -> None:
+        if self._emit_merged_slices(push) if self._slices else self._emit_merged(push):
+            return
+        self.columns.spread(self._tables)
         if self._slices is not None:
             self._emit_slices(self._slices, push)
         real = self.real_key

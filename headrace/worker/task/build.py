@@ -12,10 +12,14 @@ from typing import Any
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
+from headrace.plan.combines import LoweredCombine
 from headrace.plan.ids import StageId
+from headrace.plan.settings import ColumnsMode
 from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import MERGE_SHARD, ChannelKind, SideInput, Stage
+from headrace.worker.batched.known_combines import known_combine
 from headrace.worker.beam_types import CombineFn, Proto
+from headrace.worker.grouping.column_tables import Merging
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import SuperstepTask
@@ -227,9 +231,10 @@ def _bind_reader(
 def _grouper(
     task: SuperstepTask, built: Built, memory: Memory, run: StageRun, index: int
 ) -> Grouper:
+    found = built.descriptors.combine_fn(run.stage, index)
     combine_fn = None
     if task.channels[index].slices is not None or not run.bounded:  # else all values are kept
-        combine_fn = built.descriptors.combine_fn(run.stage, index)
+        combine_fn = found
     return memory.grouper(
         GroupingSpec(
             stage=run.number,
@@ -239,8 +244,26 @@ def _grouper(
             compact=None if combine_fn is None else _compact(combine_fn),
             slices=task.channels[index].slices,
             combination=built.descriptors.combination(index, combine_fn),
+            merging=_merging(task, run, found, built.descriptors.combined(run.stage, index)),
         )
     )
+
+
+def _merging(
+    task: SuperstepTask,
+    run: StageRun,
+    combine_fn: CombineFn | None,
+    lowered: LoweredCombine | None,
+) -> Merging | None:
+    """Give how accumulators are merged that come as columns; None: they are not."""
+    if combine_fn is None or task.settings.columns is ColumnsMode.OFF or run.order is not None:
+        return None
+    known = known_combine(combine_fn, lowered)
+    if known is None:
+        return None
+    verified = task.settings.columns is ColumnsMode.VERIFY
+    merge = combine_fn.merge_accumulators if verified else None
+    return Merging(known.accumulators, merge, run.stage.name)
 
 
 def _compact(combine_fn: CombineFn) -> Compact:

@@ -11,8 +11,10 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
 from apache_beam.transforms import core, window
 
+from headrace.plan.combines import LoweredCombine
 from headrace.plan.supersteps import Channel, SideInput, Stage
-from headrace.worker.batched.combining import builtin_of, owns_resources
+from headrace.worker.batched.combining import owns_resources
+from headrace.worker.batched.known_combines import builtin_of
 from headrace.worker.beam_types import CombineFn, Proto
 from headrace.worker.exchange.merging import Combining
 from headrace.worker.grouping.slices import Combination
@@ -87,13 +89,23 @@ class Descriptors:
 
     def combine_fn(self, stage: Stage, channel: int) -> Any | None:
         """Give what merges the values of a key, if all that follows the grouping is a combine."""
+        merge = self._merge_of(stage, channel)
+        return None if merge is None else self._combine_fn_of(self.transforms(stage)[merge])
+
+    def combined(self, stage: Stage, channel: int) -> LoweredCombine | None:
+        """Give what the compiler found of that combine."""
+        merge = self._merge_of(stage, channel)
+        return None if merge is None else dict(stage.combines).get(merge)
+
+    def _merge_of(self, stage: Stage, channel: int) -> str | None:
+        """Give the id of what merges the values of a key, if nothing else reads them."""
         transforms = self.transforms(stage)
         port = next(p for p in stage.reads if p.channel == channel)
         (pcoll,) = transforms[port.transform_id].outputs.values()
-        readers = [t for t in transforms.values() if pcoll in t.inputs.values()]
-        if len(readers) != 1 or readers[0].spec.urn != _MERGE:
+        readers = [t for t, proto in transforms.items() if pcoll in proto.inputs.values()]
+        if len(readers) != 1 or transforms[readers[0]].spec.urn != _MERGE:
             return None
-        return self._combine_fn_of(readers[0])
+        return str(readers[0])
 
     def _combine_fn_of(self, transform: Proto) -> Any | None:
         payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)

@@ -44,7 +44,7 @@ class InMemory:
         """Make what groups for a stage."""
         return make_grouper(
             spec.windowed_coder, spec.windowing, grouping_of(spec.windowing), spec.memory_bytes,
-            spec.slices, spec.combination,
+            spec.slices, spec.combination, spec.merging,
         )
 
     def pending(

@@ -22,6 +22,7 @@ from headrace.worker.beam_types import (
     WindowedCoder,
     Windowing,
 )
+from headrace.worker.grouping.column_tables import Merging
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.slices import Combination
 from headrace.worker.protocol import Epoch
@@ -178,6 +179,7 @@ class GroupingSpec(NamedTuple):
     compact: Compact | None  # given where values are accumulators
     slices: Slices | None  # keep one partial per slice, not one per window
     combination: Combination  # with slices, how their values become those of windows
+    merging: Merging | None = None  # given where values are accumulators that columns can merge
 
 
 class SortingSpec(NamedTuple):

@@ -31,6 +31,7 @@ from headrace.worker.protocol import Epoch, ShardReport, StageReport, SuperstepT
 from headrace.worker.task.build import Built, build
 from headrace.worker.task.bundles import blaming, call_finalisers
 from headrace.worker.task.frame_rows import push_frame
+from headrace.worker.task.group_door import GroupDoor
 from headrace.worker.task.in_memory import InMemory
 from headrace.worker.task.logs import TaskLogs
 from headrace.worker.task.memory import Memory
@@ -319,8 +320,7 @@ class ShardRun:
             grouper = built.groupers.get(port.channel)
             if grouper is not None and id(grouper) not in seen:
                 seen.add(id(grouper))
-                push = partial(stage.push_groups, port.transform_id)
-                grouper.advance(watermark, epoch.now, push)
+                grouper.advance(watermark, epoch.now, GroupDoor(stage, port.transform_id))
                 behind = min(behind, grouper.hold())
         out = stage.advance(behind, last_out, partial(self._expire, stage))
         self._marks.reached(stage.stage, out)

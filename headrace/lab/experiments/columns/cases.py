@@ -17,6 +17,9 @@ from apache_beam.transforms.combiners import CountCombineFn
 from apache_beam.transforms.window import FixedWindows, SlidingWindows
 
 from headrace.lab.workloads.hibench.fixwindow import FirstAndCount
+from headrace.lab.workloads.nexmark.q5 import KeepHottest, rows_from
+from headrace.lab.workloads.nexmark.q7 import KeepHighest
+from headrace.lab.workloads.windowed.aggregation import SumAndCount
 
 AUCTIONS = 1_000
 CAMPAIGNS = 100
@@ -87,6 +90,15 @@ def visits(rows: int) -> pa.Table:
     )
 
 
+def moving_bids(rows: int) -> pa.Table:
+    """Give bids whose auctions change as NEXMark's do: half on a hot one, half on the last 100."""
+    random = np.random.default_rng(10)
+    newest = np.arange(rows) // 50 * 3
+    cold = np.maximum(newest - random.integers(0, 100, rows), 0)
+    auction = np.where(random.integers(0, 2, rows) > 0, newest // 100 * 100, cold)
+    return bids(rows).set_column(0, "auction", pa.array(1_000 + auction))
+
+
 def _times(rows: int) -> Any:
     return np.arange(rows) * (MICROS_APART / 1e6)
 
@@ -114,6 +126,40 @@ def counted(rows: Any) -> Any:
         | "Auction" >> beam.Map(lambda bid: (bid.auction, 1)).with_output_types(tuple[int, int])
         | "Window" >> beam.WindowInto(SlidingWindows(10, 5))
         | "Count" >> beam.CombinePerKey(sum)
+    )
+
+
+def hottest(rows: Any) -> Any:
+    """NEXMark 5: the auctions with the most bids of each window."""
+    return (
+        counted(rows)
+        | "Hottest" >> beam.CombineGlobally(KeepHottest()).without_defaults()
+        | "Rows" >> beam.FlatMap(rows_from(-(2**63))).with_output_types(tuple[int, int, int])
+    )
+
+
+def highest(rows: Any) -> Any:
+    """NEXMark 7: the bids with the highest price of each window."""
+    return (
+        rows
+        | "Window" >> beam.WindowInto(FixedWindows(10))
+        | "Highest" >> beam.CombineGlobally(KeepHighest()).without_defaults()
+        | "Rows" >> beam.FlatMap(lambda bids: bids).with_output_types(
+            tuple[int, int, int, float, str]
+        )
+    )
+
+
+def averaged(rows: Any) -> Any:
+    """The average price of each auction in sliding windows, by a CombineFn of the user's."""
+    return (
+        rows
+        | "Pair" >> beam.Map(lambda bid: (bid.auction, bid.price)).with_output_types(
+            tuple[int, int]
+        )
+        | "Window" >> beam.WindowInto(SlidingWindows(8, 4))
+        | "Combine" >> beam.CombinePerKey(SumAndCount())
+        | "Row" >> beam.MapTuple(lambda key, found: (key, found[0] / found[1], found[1]))
     )
 
 
@@ -150,6 +196,18 @@ CASES: dict[str, Case] = {
     ),
     "q5-count": Case(
         words=BIDS, table=bids, steps=counted, schema="auction long, bids long", timed=True
+    ),
+    "q5-moving": Case(
+        words=BIDS, table=moving_bids, steps=counted, schema="auction long, bids long", timed=True
+    ),
+    "q5": Case(
+        words=BIDS, table=moving_bids, steps=hottest,
+        schema="start long, auction long, bids long", timed=True,
+    ),
+    "q7": Case(words=BIDS, table=bids, steps=highest, schema=BIDS, timed=True),
+    "average": Case(
+        words=BIDS, table=moving_bids, steps=averaged,
+        schema="auction long, mean double, bids long", timed=True,
     ),
     "yahoo": Case(
         words=VIEWS, table=views, steps=viewed, schema="campaign string, views long", timed=True
