@@ -2,6 +2,7 @@
 
 The functions are made at random, of all statements that steer control, and run with random answers
 to each question that they ask. What they do is the oracle: the analysis only reads them.
+HEADRACE_SLOW=1 makes four times as many.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from headrace.compiler.code_items import Items
 from headrace.compiler.code_paths import span_of
 from headrace.compiler.code_source import is_generator
 from headrace.compiler.code_spans import OPEN
+from tests.places import SLOW
 
 
 class Fault(Exception):
@@ -136,7 +138,7 @@ def functions() -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400 if SLOW else 100, deadline=None)
 @given(functions(), st.integers(0, 1 << 30))
 def test_no_run_makes_other_numbers_than_were_claimed(text: str, seed: int) -> None:
     check(text, seed)
@@ -147,7 +149,7 @@ RETURNS = ["return [1]", "return []", "return None", "return [may_fail()]", "ret
            "return {1, 1}", "return [y for y in (1, 2) if y > 1]", "return {1: 2}"]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200 if SLOW else 50, deadline=None)
 @given(st.data(), st.integers(0, 1 << 30))
 def test_the_same_of_functions_that_return_what_they_put_out(data: Any, seed: int) -> None:
     with_returns = blocks(depth=2, loop=False).map(
@@ -169,7 +171,7 @@ FILLS = ["out.append(1)", "out.append(may_fail())", "out.extend((1, 2))", "out +
          "return None", "out.insert(0, 1)", "if out:\n  may_fail()", "may_fail()"]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300 if SLOW else 75, deadline=None)
 @given(st.data(), st.integers(0, 1 << 30))
 def test_the_same_of_functions_that_fill_a_list(data: Any, seed: int) -> None:
     def filling(line: str) -> str:
