@@ -70,3 +70,15 @@ class StateError(HeadraceError):
 
 class CheckpointError(HeadraceError):
     """A checkpoint cannot be used: damaged, of another pipeline, or taken by another driver."""
+
+
+class MarkerLostError(CheckpointError):
+    """Nobody knows any more which of the messages that wait for Kafka were published."""
+
+
+class PublishError(HeadraceError):
+    """Kafka refuses what is to be published, and would again."""
+
+
+class RegistryError(HeadraceError, ValueError):
+    """A schema registry cannot be reached, or does not know a schema."""

@@ -552,8 +552,9 @@ def test_a_manifest_with_any_byte_changed_is_never_accepted(at: int, by: int) ->
 
 @given(st.integers(0, len(SAMPLE) - 1), st.binary(max_size=3))
 def test_a_manifest_cut_short_or_continued_is_never_accepted(length: int, more: bytes) -> None:
-    with pytest.raises(ValueError, match="checksum"):
-        Manifest.from_bytes(SAMPLE[:length] + more)
+    if SAMPLE[:length] + more != SAMPLE:  # what was cut off may come back
+        with pytest.raises(ValueError, match="checksum"):
+            Manifest.from_bytes(SAMPLE[:length] + more)
     if more:
         with pytest.raises(ValueError, match="checksum"):
             Manifest.from_bytes(SAMPLE + more)

@@ -28,6 +28,7 @@ controller.quorum.bootstrap.servers=127.0.0.1:{controller}
 inter.broker.listener.name=PLAINTEXT
 log.dirs={folder}/data
 num.partitions=1
+log.retention.ms=-1
 offsets.topic.num.partitions=2
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=2

@@ -16,11 +16,11 @@ from google.protobuf import (  # type: ignore[import-untyped]
 )
 from google.protobuf.wrappers_pb2 import StringValue  # type: ignore[import-untyped]
 
-from headrace.errors import OptionError
+from headrace.errors import OptionError, RegistryError
 from headrace.io import Avro, Json, Protobuf, SchemaRegistry
 from headrace.io.kafka.formats import after_path, decoder_of, encoder_of, path_of
 from headrace.io.kafka.records import KafkaRecord
-from headrace.io.kafka.registry import RegistryError, unframed
+from headrace.io.kafka.registry import unframed
 from headrace.io.kafka.sink import _Encode
 from headrace.io.kafka.source import _Decode
 

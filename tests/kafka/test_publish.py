@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import CheckpointError
+from headrace.errors import CheckpointError, MarkerLostError
 from headrace.io.kafka.publish import (
     AwayError,
-    MarkerLostError,
     Position,
     Publisher,
     Rules,

@@ -21,6 +21,14 @@ from headrace.io.storage import LocalStorage, Storage, storage_of
 _MARKED = "marked"
 
 
+def _values(column: pa.Array) -> list[Any]:
+    """Give a column's values; most columns of most messages are empty."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    found: list[Any] = column.to_pylist()
+    return found
+
+
 class ParquetOutbox:
     """The outbox of one sink.
 
@@ -99,7 +107,7 @@ class ParquetOutbox:
                     start -= count
                     continue
                 for batch in file.iter_batches():
-                    rows = list(zip(*(c.to_pylist() for c in batch.columns), strict=True))
+                    rows = list(zip(*map(_values, batch.columns), strict=True))
                     yield from rows[start:]
                     start = max(0, start - len(rows))
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from headrace.errors import CheckpointError, HeadraceError
+from headrace.errors import CheckpointError, HeadraceError, MarkerLostError
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,10 +39,6 @@ STAGED, COMMITTED, REMOVED = "staged", "committed", "removed"
 
 class AwayError(HeadraceError):
     """A broker did not do what it was asked, and may do it when it is asked again."""
-
-
-class MarkerLostError(CheckpointError):
-    """Nobody knows any more which of the messages in an outbox were published."""
 
 
 class Position(NamedTuple):

@@ -16,17 +16,13 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.errors import HeadraceError, OptionError
+from headrace.errors import OptionError, RegistryError
 
 _HEADER = struct.Struct(">bI")
 _SECONDS = 30
 
 #: (URL, what was asked) -> the answer: a process asks once.
 _known: dict[tuple[str, str], Any] = {}
-
-
-class RegistryError(HeadraceError, ValueError):
-    """A schema registry cannot be reached, or does not know a schema."""
 
 
 @dataclass(frozen=True, slots=True)

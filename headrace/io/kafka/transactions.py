@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.errors import HeadraceError
+from headrace.errors import PublishError
 from headrace.io.kafka.client import client
 from headrace.io.kafka.options import for_client, scrubbed
 from headrace.io.kafka.publish import AwayError, Position
@@ -31,10 +31,6 @@ _FINAL = frozenset({
     "INVALID_TRANSACTION_TIMEOUT", "_INVALID_ARG", "TOPIC_EXCEPTION", "POLICY_VIOLATION",
     "INVALID_RECORD", "UNSUPPORTED_VERSION", "_UNSUPPORTED_FEATURE",
 })  # fmt: skip
-
-
-class PublishError(HeadraceError):
-    """Kafka refuses what is to be published, and would again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +63,7 @@ class TransactionalProducer:
         # A key goes to the partition to which Java's producers send it.
         defaults = {
             "linger.ms": "20", "compression.type": "lz4", "partitioner": "murmur2_random",
+            "queue.buffering.max.messages": "500000",
             "log_level": "3",  # a broker that asks for patience is worth no warning
         }  # fmt: skip
         with self._asking("shut out older producers"):
@@ -95,11 +92,15 @@ class TransactionalProducer:
         producer, topic = self._producer, self._address.topic
         with self._asking("publish"):
             producer.begin_transaction()
-            for message in messages:
-                arguments = _arguments(message, topic)
+            for own, partition, key, value, timestamp, headers in messages:
+                more = _more(partition, timestamp, headers)
                 while True:
                     try:
-                        producer.produce(**arguments)
+                        # Most messages have nothing more, and a call with names takes longer.
+                        if more is None:
+                            producer.produce(own or topic, value, key)
+                        else:
+                            producer.produce(own or topic, value, key, **more)
                         break
                     except BufferError:
                         producer.poll(0.05)
@@ -173,10 +174,11 @@ def publish_once(address: Address, messages: Iterable[Any]) -> None:
         raise PublishError(msg) from None
 
 
-def _arguments(message: Any, topic: str) -> dict[str, Any]:
-    """Give what `produce` is called with, from a row of an outbox."""
-    own, partition, key, value, timestamp, headers = message
-    found: dict[str, Any] = {"topic": own or topic, "key": key, "value": value}
+def _more(partition: int | None, timestamp: int | None, headers: Any) -> dict[str, Any] | None:
+    """Give what `produce` is told beside topic, value and key; None: nothing."""
+    if partition is None and timestamp is None and not headers:
+        return None
+    found: dict[str, Any] = {}
     if partition is not None:
         found["partition"] = partition
     if timestamp is not None:
