@@ -103,6 +103,18 @@ def selected(target: object) -> dict[str, object] | None:
     return dict(vars(owner)["_fields"]) if type(owner) is Select else None
 
 
+def asks_for_window(function: object) -> str | None:
+    """The parameter by which a function asks for the window of its element; None: it does not."""
+    if not isinstance(function, FunctionType) or not function.__defaults__:
+        return None
+    code, defaults = function.__code__, function.__defaults__
+    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    wanted = beam.DoFn.WindowParam  # a function that travelled has another one, which equals it
+    pairs = zip(names, defaults, strict=True)
+    asked = [name for name, d in pairs if type(d) is type(wanted) and d == wanted]
+    return asked[0] if len(asked) == 1 else None
+
+
 def subject_of(dofn: object) -> Subject:
     """What runs for each element of a DoFn."""
     if not isinstance(dofn, CallableWrapperDoFn):

@@ -12,7 +12,7 @@ import functools
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import get_type_hints
 
@@ -21,6 +21,7 @@ from headrace.compiler.code_names import static_attribute
 from headrace.compiler.code_subject import (
     Emits,
     Takes,
+    asks_for_window,
     lifecycle,
     selected,
     subject_of,
@@ -31,12 +32,34 @@ from headrace.compiler.lower_calls import known_name
 from headrace.compiler.lower_operands import Operand, as_expression, operand_of
 from headrace.compiler.lower_shapes import row_record, shape_of_hint
 from headrace.compiler.lower_statements import End, Given, end_of, given_of, kept_of, value_of
-from headrace.plan.expressions import Constant, Construct, Expression, Leaf, Lowered
-from headrace.plan.shapes import NONE, RecordShape, ScalarShape, Shape, width
+from headrace.plan.expressions import (
+    WINDOW,
+    Constant,
+    Construct,
+    Expression,
+    Leaf,
+    Lowered,
+    nodes,
+)
+from headrace.plan.shapes import (
+    INT,
+    NONE,
+    ClassFound,
+    RecordShape,
+    ScalarShape,
+    Shape,
+    TupleShape,
+    width,
+)
 
 _LOGGER = logging.getLogger(__name__)
 
 _HERE = ast.Name("it")  # where a step is a function of Python's own, there is no text
+
+
+#: A window and its moments, as far as columns know them. They have no class: none can be made.
+_MOMENT = RecordShape("moment", ("micros",), (INT,), ClassFound.PICKLED)
+_WINDOW = RecordShape("window", ("start", "end"), (_MOMENT, _MOMENT), ClassFound.PICKLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +132,9 @@ def _lowered(
     given += [operand_of(a) for a in args]
     named = {name: operand_of(v) for name, v in kwargs.items()}
     target = wrapped_callable(dofn)
+    window = asks_for_window(subject.function if target is None else target)
+    if window is not None and window not in named:
+        named[window] = element_of(_WINDOW, "window", width(shape))
     fields = None if target is None else selected(target)
     if fields is not None:
         items = [value_of(_end(f, None, list(given), {}, Emits.RESULT)) for f in fields.values()]
@@ -117,7 +143,19 @@ def _lowered(
         end = _end(subject.function, subject.owner, given, named, Emits.ITEMS)
     else:
         end = _end(target, None, given, named, subject.emits)
-    return _made(end, shape, subject.emits)
+    made = _made(end, shape, subject.emits)
+    return made if window is None else _with_window(made)
+
+
+def _with_window(made: Lowered) -> Lowered:
+    """The same step, of an element and its window."""
+    roots = [root for root in (made.gives, made.keeps) if root is not None]
+    if made.gives is None or any(
+        node.shape in (_WINDOW, _MOMENT) for root in roots for node in nodes(root)
+    ):
+        msg = "uses its window as a value"
+        raise Unlowerable(msg)
+    return replace(made, shape=TupleShape((made.shape, WINDOW)), window=True)
 
 
 def element_of(shape: Shape, name: str, start: int = 0) -> Expression:

@@ -12,7 +12,10 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import TypeAlias, get_args
 
-from headrace.plan.shapes import Shape, width
+from headrace.plan.shapes import INT, Shape, TupleShape, width
+
+#: What a function can be told of a window: its start and end in microseconds.
+WINDOW = TupleShape((INT, INT))
 
 ConstantValue: TypeAlias = bool | int | float | str | bytes | None
 
@@ -230,9 +233,10 @@ _NODES = get_args(Expression)
 class Lowered:
     """A function of one element, with at most one output for it."""
 
-    shape: Shape  # of the element
+    shape: Shape  # of the element, or of (element, WINDOW) where it asks for the window
     gives: Expression | None  # the output; None: the element itself
     keeps: Expression | None = None  # there is an output where this is true; None: always
+    window: bool = False  # whether it asks for the window of the element
 
     @property
     def result(self) -> Shape:

@@ -216,6 +216,38 @@ def test_functions_of_python_are_steps_too() -> None:
     assert told(beam.Map(int), text) == "int(x)"
 
 
+def in_millis(moment: Any) -> int:
+    return int(moment.micros // 1_000)
+
+
+def test_a_window_is_known_by_its_start_and_end() -> None:
+    pair = shape_of(tuple[str, int])
+    asks = beam.Map(lambda kv, w=beam.DoFn.WindowParam: (kv[0], in_millis(w.start), w.end.micros))
+    made = lowered(asks, pair)
+    assert str(made) == "(x[0], int((window.start.micros // 1000)), window.end.micros)"
+    assert made.window and str(made.shape) == "((str, int), (int, int))"
+
+
+@pytest.mark.parametrize(
+    ("transform", "reason"),
+    [
+        (beam.Map(lambda b, w=beam.DoFn.WindowParam: (b.price, w)), "its window as a value"),
+        (beam.Map(lambda b, w=beam.DoFn.WindowParam: w.start), "its window as a value"),
+        (beam.Map(lambda b, w=beam.DoFn.WindowParam: w.max_timestamp().micros), "calls .max_time"),
+        (beam.Map(lambda b, w=beam.DoFn.WindowParam: str(w)), ""),
+        (beam.Map(lambda b, w=beam.DoFn.WindowParam: type(w) is Bid), "gave up on its code"),
+        (beam.Map(lambda b, w=beam.DoFn.WindowParam: b.price if w.start else 0), "is true"),
+        (beam.Map(lambda b, w=beam.DoFn.WindowParam: w.start < w.end), "compares"),
+        (beam.Map(lambda b, w=beam.DoFn.WindowParam: w.start.seconds), "uses the method"),
+        (beam.Map(lambda b, t=beam.DoFn.TimestampParam: t.micros), "uses"),
+        (beam.Filter(lambda b, w=beam.DoFn.WindowParam: w.start.micros > 0), "its window as"),
+    ],
+)  # fmt: skip
+def test_of_a_window_nothing_else_is_known(transform: Any, reason: str) -> None:
+    found = told(transform)
+    assert found.startswith("not lowered: ") and reason in found
+
+
 # What is not --------------------------------------------------------------------------------------
 
 

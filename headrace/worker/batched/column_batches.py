@@ -13,8 +13,11 @@ import numpy as np
 from apache_beam.utils import windowed_value
 from numpy.typing import NDArray
 
+from headrace.plan.expressions import WINDOW
+from headrace.plan.shapes import ScalarKind, TupleShape
 from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta
 from headrace.worker.beam_types import Element, Value
+from headrace.worker.columns.column import Column
 from headrace.worker.columns.values import ColumnValues
 
 Micros: TypeAlias = NDArray[np.int64]
@@ -127,3 +130,27 @@ def each_in_one_window(meta: Meta) -> bool:
         starts = np.unique(meta.windows.starts).tolist()
         return all(len(meta.windows.known[start]) == 1 for start in starts)
     return len(meta.windows) == 1
+
+
+def with_windows(values: ColumnValues, meta: Meta) -> ColumnValues | None:
+    """Give each value with the start and end of its window; None: it has several, or no such."""
+    if not each_in_one_window(meta):
+        return None
+    windows, size = meta.windows, len(values)
+    try:
+        if type(windows) is Started:
+            starts, places = np.unique(windows.starts, return_inverse=True)
+            bounds = [_bounds(windows.known[start][0]) for start in starts.tolist()]
+            begins, ends = np.array(bounds, np.int64)[places].T
+        else:
+            begin, end = _bounds(windows[0])
+            begins, ends = np.full(size, begin), np.full(size, end)
+    except AttributeError:
+        return None  # a window of the user's, which need not lie in time
+    leaves = [Column(ScalarKind.INT, np.ascontiguousarray(each)) for each in (begins, ends)]
+    shape = TupleShape((values.shape, WINDOW))
+    return ColumnValues(shape, [*values.leaves, *leaves], size)
+
+
+def _bounds(window: Value) -> tuple[int, int]:
+    return window.start.micros, window.end.micros

@@ -24,6 +24,7 @@ from headrace.worker.batched.column_batches import (
     chosen,
     part_of,
     row_meta,
+    with_windows,
 )
 from headrace.worker.batched.gather import refuse_text
 from headrace.worker.batched.steps import Shape, Step
@@ -86,9 +87,13 @@ class LoweredStep:
     def columns(self, values: ColumnValues, meta: Meta) -> None:
         """Take a batch of columns."""
         outcome = None
-        if values.shape == self._lowered.shape and not self._gave_up:  # the shape was a promise
-            outcome = self._computed(values)
-        if outcome is None:
+        given: ColumnValues | None = values
+        if self._lowered.window:
+            given = with_windows(values, meta)
+        if given is not None and given.shape == self._lowered.shape and not self._gave_up:
+            outcome = self._computed(given, values, meta)  # the shape was a promise
+        asks = outcome is not None and outcome.back is not None and self._lowered.window
+        if outcome is None or asks:  # who sees windows is told of whole batches
             for part, its in as_rows(values, meta):
                 self._rows(part, its)
         elif outcome.back is None:
@@ -96,11 +101,13 @@ class LoweredStep:
         else:
             self._with_answers(values, outcome, outcome.back, meta)
 
-    def _computed(self, values: ColumnValues) -> Outcome | None:
+    def _computed(
+        self, given: ColumnValues, values: ColumnValues, meta: Meta
+    ) -> Outcome | None:
         """Run the kernel; None if it failed: from then on all rows go to the user's function."""
         with self._state:
             try:
-                outcome = self._kernel(values)
+                outcome = self._kernel(given)
             except Exception as error:
                 if self._verified:
                     raise
@@ -111,7 +118,10 @@ class LoweredStep:
                     self._step_name, error,
                 )
                 return None
-            if self._verified:
+            asks = self._step.begin is not None
+            if self._verified and not (asks and outcome.back is not None):
+                if self._step.begin is not None:
+                    self._step.begin(values.objects(), row_meta(meta))
                 verify(self._step_name, values, outcome, self._outputs)
         return outcome
 

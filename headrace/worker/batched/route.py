@@ -171,8 +171,10 @@ class Route:
             edge = self._outputs(transform_id, op, name)
             node = begun_node(op.step.begin, step_node(op.step, op, name, edge))
             lowered = self._lowered.get(transform_id)
-            if lowered is None or op.step.begin is not None or len(op.spec.output_tags) != 1:
+            if lowered is None or len(op.spec.output_tags) != 1:
                 return node
+            if lowered.window != (op.step.begin is not None):
+                return node  # it asks for more than columns are told
             return LoweredStep(
                 lowered, op.step, node, op, name, edge, verified=self._verified
             )
