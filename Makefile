@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make coverage` runs.
 TESTS := tests
 
-.PHONY: help setup demo test test-slow check lint types table coverage examples docs bench bench-streaming bench-workloads lab soak chaos \
+.PHONY: bench-kafka chaos-kafka help setup demo test test-slow check lint types table coverage examples docs bench bench-streaming bench-workloads lab soak chaos \
 	simulate chaos-night verify beam-suites lock clean
 
 help: ## list the targets
@@ -49,6 +49,7 @@ demo: setup ## run the demo on a local Spark
 
 test: setup ## run all tests
 	@scripts/ensure_redis.sh || echo "The tests that need a Redis server are left out." >&2
+	@scripts/ensure_kafka.sh >/dev/null || echo "The tests that need a Kafka broker are left out." >&2
 	@$(BIN)/headrace prepare || echo "Spark starts more slowly; nothing else depends on it." >&2
 	$(BIN)/python -m pytest tests $(SIDE_BY_SIDE)
 
@@ -117,6 +118,12 @@ verify: setup ## every workload in every condition against its oracle; see docs/
 
 beam-suites: setup ## run Beam's own pipeline tests on headrace; see docs/beam-suites.md
 	$(BIN)/headrace lab run beam-suites
+
+chaos-kafka: setup ## Kafka to Kafka, 50 kills of driver, worker and broker; each result once
+	$(BIN)/python -m tests.kafka.campaign --kills 50
+
+bench-kafka: setup ## messages a second from Kafka to Kafka, beside native Spark
+	$(BIN)/python -m tests.kafka.throughput
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
