@@ -32,18 +32,20 @@ from headrace.engine.jars import with_fetched
 from headrace.engine.leftovers import sweep_folders
 from headrace.engine.listening import ear
 from headrace.engine.packaging import check_files, provide
-from headrace.engine.probe import is_local
 from headrace.engine.replay import tell_steps
 from headrace.engine.session import (
     SparkTarget,
     find_target,
-    refuse_connect,
     session,
-    shares_disk,
     start_session,
 )
 from headrace.engine.spark_host import SparkHost
-from headrace.errors import OptionError, PackagingError, UnsupportedTransformError
+from headrace.errors import (
+    OptionError,
+    PackagingError,
+    SessionError,
+    UnsupportedTransformError,
+)
 from headrace.io.file_shards import keep_shards
 from headrace.io.frames import Frames, frames_of
 from headrace.io.kafka.beam_transforms import in_place_of
@@ -175,14 +177,13 @@ class SparkRunner(HeadraceRunner):
     or one is started on `--spark_master`.
 
     Args:
-        spark: the session; not one of Spark Connect, which has no `SparkContext`.
+        spark: the session; one of Spark Connect runs batch pipelines.
         drain: splittable DoFns leave out what they have not begun, as in a pipeline that is
             drained. To drain a stream that runs, call its result's `drain`.
     """
 
     def __init__(self, spark: Any | None = None, *, drain: bool = False) -> None:
         super().__init__(drain=drain)
-        refuse_connect(spark)
         self._spark = spark
 
     def run_proto(
@@ -201,11 +202,14 @@ class SparkRunner(HeadraceRunner):
         target = find_target(self._spark or frames.session(), wish, known.progress)
         frames = frames.made(target.parent)
         check_sinks(
-            frames.sinks, target.session, streaming=streaming, own_disk=shares_disk(target.parent)
+            frames.sinks, target.session, streaming=streaming, own_disk=target.door.shares_disk,
+            sees_storage=target.door.sees_storage,
         )
-        provide(needs, target.parent.sparkContext)
+        if streaming:
+            _refuse_streams(target)
+        provide(needs, target.door)
         if known.shards is None:  # nothing else in a plan depends on their number
-            plan = replace(plan, shards=target.parallelism)
+            plan = replace(plan, shards=target.door.parallelism)
         settings = Settings(
             super_tuple_bytes=known.super_tuple_bytes,
             max_bundle_elements=known.max_bundle_elements,
@@ -218,7 +222,7 @@ class SparkRunner(HeadraceRunner):
             options=told_to_workers(options),
             row_types=row_types(proto),
             python_path=_python_path(target),
-            folder=os.getcwd() if is_local(target.parent.sparkContext.master) else "",
+            folder=os.getcwd() if target.door.is_local else "",
             ear=_ear_of(target),
             run=f"headrace-{uuid.uuid4().hex[:12]}",
         )
@@ -270,16 +274,26 @@ def _name(options: Any) -> str:
     return options.view_as(GoogleCloudOptions).job_name or "pipeline"
 
 
+def _refuse_streams(target: SparkTarget) -> None:
+    if not target.door.streams:
+        msg = (
+            "this is a session of Spark Connect, on which headrace runs batch pipelines only: the "
+            "epochs of a stream are begun by the SparkContext, which Connect does not have. Give "
+            "the runner a classic session, such as headrace.session() makes"
+        )
+        raise SessionError(msg)
+
+
 def _python_path(target: SparkTarget) -> tuple[str, ...]:
     """Where the driver imports from; workers of a local session can import from there too."""
-    if not is_local(target.parent.sparkContext.master):
+    if not target.door.is_local:
         return ()
     return tuple(os.path.abspath(folder or os.curdir) for folder in sys.path)
 
 
 def _ear_of(target: SparkTarget) -> str:
     """Where workers tell what they print and log; nowhere, if they are on other machines."""
-    found = ear() if is_local(target.parent.sparkContext.master) else None
+    found = ear() if target.door.is_local else None
     return "" if found is None else found.path
 
 

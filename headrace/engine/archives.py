@@ -11,9 +11,8 @@ import hashlib
 import io
 import threading
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from headrace.engine.leftovers import own_folder
 from headrace.errors import PackagingError
@@ -101,11 +100,16 @@ def own_package() -> Path:
     return write_zip(root.name, files, workshop())
 
 
-def ship(context: Any, archive: Path) -> None:
-    """Make Spark bring a zip to every executor and put it on their Pythons' path."""
+def ship(application: str, add: Callable[[str], object], archive: Path) -> None:
+    """Make Spark bring a zip to every worker and put it on their Pythons' path, once.
+
+    Args:
+        application: names who keeps what was sent: an application, or a session of Connect.
+        add: hands a path to Spark.
+        archive: the zip.
+    """
     with zipfile.ZipFile(archive) as opened:
         tops = top_modules(name for name in opened.namelist() if not name.endswith("/"))
-    application = context.applicationId
     with _lock:
         held = {top: _shipped.get((application, top)) for top in sorted(tops)}
         if all(name == archive.name for name in held.values()):
@@ -117,5 +121,5 @@ def ship(context: Any, archive: Path) -> None:
                 "Python workers that live on keep it in memory. Stop the session and run again."
             )
             raise PackagingError(msg)
-        context.addPyFile(str(archive))
+        add(str(archive))
         _shipped.update({(application, top): archive.name for top in tops})

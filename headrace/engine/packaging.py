@@ -6,7 +6,6 @@ Python. pip decides versions and builds wheels; nothing is installed anywhere.
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import logging
 import re
@@ -25,8 +24,8 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name as normal
 
-from headrace.engine.archives import ship, wheel_files, workshop, write_zip
-from headrace.engine.probe import check_executors, is_local
+from headrace.engine.archives import wheel_files, workshop, write_zip
+from headrace.engine.doors import Door
 from headrace.errors import PackagingError
 
 _LOG = logging.getLogger(__name__)
@@ -62,16 +61,14 @@ class Needs:
             yield "--extra_package", path
 
 
-def provide(needs: Needs, context: Any) -> None:
-    """Bring everything the pipeline needs to the executors of a context."""
+def provide(needs: Needs, door: Door) -> None:
+    """Bring everything the pipeline needs to the workers of a session."""
     check_files(needs)
     if needs == Needs():
         return
-    # A local master's workers are this Python: what is installed here is installed there.
-    present = installed_here() if is_local(context.master) else check_executors(context)
-    archive = build_archive(needs, present, workshop())
+    archive = build_archive(needs, door.distributions(), workshop())
     if archive is not None:
-        ship(context, archive)
+        door.send(archive)
 
 
 def check_files(needs: Needs) -> None:
@@ -83,16 +80,6 @@ def check_files(needs: Needs) -> None:
     if needs.setup_file and Path(needs.setup_file).name not in ("setup.py", "pyproject.toml"):
         msg = f"--setup_file={needs.setup_file}: must be named setup.py or pyproject.toml"
         raise PackagingError(msg)
-
-
-@functools.cache
-def installed_here() -> Mapping[str, str]:
-    """Give name and version of every distribution this Python can import."""
-    return {
-        normal(each.metadata["Name"]): each.version
-        for each in metadata.distributions()
-        if each.metadata["Name"]
-    }
 
 
 def build_archive(needs: Needs, present: Mapping[str, str], folder: Path) -> Path | None:

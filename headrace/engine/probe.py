@@ -95,7 +95,7 @@ def _check(context: Any, deadline: float, limit: float) -> Mapping[str, str]:
     answers = _ask_all(context, deadline, limit)
     if any(answer.headrace is None for answer in answers):
         refuse(answers, expected, may_send=True)
-        ship(context, own_package())
+        ship(context.applicationId, context.addPyFile, own_package())
         answers = _ask_all(context, deadline, limit)
     refuse(answers, expected)
     return common(answers)

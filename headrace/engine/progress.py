@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from headrace.engine.listening import TaskCount, ear
 from headrace.engine.session import SparkTarget
@@ -50,13 +49,7 @@ def looking(target: SparkTarget, group: str, plan: Plan) -> Callable[[float], Vi
 def tasks_done(target: SparkTarget, group: str, plan: Plan) -> tuple[int, int]:
     """Give (finished, all) tasks of the run."""
     total = len(plan.supersteps) * plan.shards
-    tracker = target.parent.sparkContext.statusTracker()
-    done = 0
-    for job_id in tracker.getJobIdsForGroup(group):
-        job: Any = tracker.getJobInfo(job_id)
-        for stage_id in job.stageIds if job else ():
-            stage = tracker.getStageInfo(stage_id)
-            done += stage.numCompletedTasks if stage else 0
+    done = target.door.tasks_done(group)
     return min(done, total), total
 
 

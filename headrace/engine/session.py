@@ -24,10 +24,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.engine.archives import own_package
 from headrace.engine.class_archive import archive_options
+from headrace.engine.classic_door import ClassicDoor
+from headrace.engine.doors import Door, is_connect
 from headrace.engine.gateway import OPTIONS, asked_of_java, log_options, start_jvm
 from headrace.engine.java import java_version
 from headrace.engine.leftovers import own_folder
-from headrace.engine.probe import check_executors, is_local
+from headrace.engine.probe import is_local
 from headrace.engine.spark_settings import APP_NAME, MASTER, Wish, given_before, is_met
 from headrace.errors import SessionError
 from headrace.state.private import lets_in
@@ -85,7 +87,7 @@ class SparkTarget:
 
     session: Any  # our child session
     parent: Any  # the user's, or the one we made
-    parallelism: int
+    door: Door  # to the parent
 
 
 def find_target(spark: Any | None, wish: Wish | None = None, progress: str = "off") -> SparkTarget:
@@ -97,7 +99,6 @@ def find_target(spark: Any | None, wish: Wish | None = None, progress: str = "of
         progress: in which style it is shown that Spark starts.
     """
     wish = wish or Wish()
-    refuse_connect(spark)
     parent = spark or running_session()
     if parent is None:
         parent = start(wish, progress)
@@ -106,28 +107,23 @@ def find_target(spark: Any | None, wish: Wish | None = None, progress: str = "of
             "a session is running and is used as it is; ignored: %s. Stop it first, or start it "
             "with these settings.", ", ".join(ignored),
         )
-    for advice in check_session(parent):
+    check_version(parent)
+    door = door_of(parent)
+    for advice in door.check():
         _LOG.warning("%s", advice)
-    if not is_local(parent.sparkContext.master):
-        check_executors(parent.sparkContext)
-    child = parent.newSession()
-    # A DataFrame read by the pipeline is planned here and must mean what it means there.
-    for name, value in parent.conf.getAll.items():
-        if child.conf.isModifiable(name):
-            child.conf.set(name, value)
+    child = door.child()
     for name, value in CHILD_SETTINGS.items():
         child.conf.set(name, value)
-    return SparkTarget(
-        session=child, parent=parent,
-        parallelism=int(parent.sparkContext.defaultParallelism),
-    )
+    return SparkTarget(session=child, parent=parent, door=door)
 
 
-def shares_disk(spark: Any) -> bool:
-    """Whether workers see the driver's disk, and a path without a scheme means that disk."""
-    context = spark.sparkContext
-    files = context._jsc.hadoopConfiguration().get("fs.defaultFS")  # noqa: SLF001 (no other door)
-    return is_local(context.master) and str(files).startswith("file:")
+def door_of(session: Any) -> Door:
+    """Give the door to a session."""
+    if not is_connect(session):
+        return ClassicDoor(session)
+    from headrace.engine.connect_door import ConnectDoor
+
+    return ConnectDoor(session)
 
 
 def own_query(target: SparkTarget, frame: Any, local_logs: bool) -> Any:
@@ -169,13 +165,15 @@ def running_session() -> Any | None:
     Asking Spark's builder instead would write our settings into a session that is not ours.
     """
     found = SparkSession.getActiveSession() or SparkSession._instantiatedSession  # noqa: SLF001
+    if found is not None and is_connect(found):
+        return found
     if found is None or found.sparkContext._jsc is None:  # noqa: SLF001 (stopped)
         return None
     return found
 
 
-def check_session(spark: Any) -> list[str]:
-    """Give advice on a session that works but could work better; refuse one that cannot."""
+def check_version(spark: Any) -> None:
+    """Refuse a Spark that is too old."""
     version = tuple(int(part) for part in spark.version.split(".")[:2])
     if version < (4, 1):
         msg = (
@@ -183,34 +181,14 @@ def check_session(spark: Any) -> list[str]:
             "on the driver and the executors"
         )
         raise SessionError(msg)
-    advice = []
-    conf = spark.sparkContext.getConf()
-    if conf.get("spark.python.worker.reuse", "true") == "false":
-        advice.append(
-            "spark.python.worker.reuse is false: every task starts a Python and imports Beam "
-            "(about 2 s). Set it to true before the session starts."
-        )
-    return advice
-
-
-def refuse_connect(spark: Any | None) -> None:
-    """Refuse a session of Spark Connect: it has no context, on which supersteps are built."""
-    if spark is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
-        msg = (
-            "this is a session of Spark Connect, and headrace needs a classic one: it starts "
-            "workers and jobs by the SparkContext, which Connect does not have. Make one with "
-            "headrace.session(), or with SparkSession.builder.master(...) in a program without "
-            "SPARK_REMOTE"
-        )
-        raise SessionError(msg)
 
 
 def not_as_asked(session: Any, wish: Wish) -> list[str]:
     """Give what the wish asks for and a running session does not have, as `name=value`."""
-    conf = session.sparkContext.getConf()
+    conf = session.conf if is_connect(session) else session.sparkContext.getConf()
     return [
         f"{name}={value}" for name, value in wish.settings().items()
-        if not is_met(name, value, conf.get(name))
+        if not is_met(name, value, conf.get(name, None))
     ]
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from pyspark import StorageLevel
 
-from headrace.engine.gateway import show_spark_log
 from headrace.engine.inputs import input_of
 from headrace.engine.launch import (
     end_stages,
@@ -21,9 +20,8 @@ from headrace.engine.launch import (
     output_frame,
     preferred_executors,
 )
-from headrace.engine.probe import is_local
 from headrace.engine.queries import Queries
-from headrace.engine.session import SparkTarget, shares_disk
+from headrace.engine.session import SparkTarget
 from headrace.engine.spark_folders import see_that_spark_can_open
 from headrace.engine.status import StreamOptions
 from headrace.engine.tasks import EpochTasks
@@ -37,9 +35,9 @@ _LOG = logging.getLogger(__name__)
 class SparkRows:
     """The rows of a lazy DataFrame of super tuples."""
 
-    def __init__(self, rows: Any, session: Any) -> None:
+    def __init__(self, rows: Any, target: SparkTarget) -> None:
         self._rows = rows
-        self._session = session  # the user's
+        self._target = target
         self._kept = False
 
     def keep(self) -> None:
@@ -55,7 +53,8 @@ class SparkRows:
 
     def output(self, channel: int, columns: Any, schema: bytes, order_bytes: int = 0) -> Any:
         """Give what was sent to an output channel, as a DataFrame."""
-        return output_frame(self._session, self._rows, channel, columns, schema, order_bytes)
+        session = self._target.door.leaving(self._target.session)
+        return output_frame(session, self._rows, channel, columns, schema, order_bytes)
 
     def forget(self) -> None:
         """Let the rows go."""
@@ -86,17 +85,17 @@ class SparkHost:
     @property
     def parallelism(self) -> int:
         """How many tasks run side by side."""
-        return self.target.parallelism
+        return self.target.door.parallelism
 
     @property
     def is_local(self) -> bool:
         """Whether all tasks run on the driver's machine."""
-        return is_local(self.target.parent.sparkContext.master)
+        return self.target.door.is_local
 
     @property
     def shares_disk(self) -> bool:
         """Whether tasks see the driver's disk."""
-        return shares_disk(self.target.parent)
+        return self.target.door.shares_disk
 
     def run_batch(
         self,
@@ -108,8 +107,12 @@ class SparkHost:
     ) -> SparkRows:
         """Build the job of a plan."""
         self._name_jobs(title)
-        rows = launch(plan, self.target.session, settings, sources, schemas)
-        return SparkRows(rows, self.session)
+        target = self.target
+        ours = {
+            name: target.door.in_child(frame, target.session) for name, frame in sources.items()
+        }
+        rows = launch(plan, target.session, settings, ours, schemas)
+        return SparkRows(rows, target)
 
     def prepare_epochs(self, shards: int) -> None:
         """Give every shard a home; where all workers share a machine, it is everywhere."""
@@ -126,7 +129,7 @@ class SparkHost:
         session = self.target.session if frame is None else frame.sparkSession
         sticky = self._preferred_executors is not None
         rows = launch_epoch(tasks, session, epoch, shards, frame, whole, sticky)
-        return SparkRows(rows, self.session)
+        return SparkRows(rows, self.target)
 
     def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Queries:
         """Give the queries of a run; they bring their batches in threads of their own."""
@@ -143,7 +146,7 @@ class SparkHost:
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
         """Run the callbacks that still wait in the workers, and tear the stages down."""
-        end_stages(self.target.session, run, confirmed, 2 * self.target.parallelism)
+        end_stages(self.target.session, run, confirmed, 2 * self.parallelism)
 
     def watching(self, plan: Plan, style: str) -> AbstractContextManager[None]:
         """Show how far a batch is, by Spark's status tracker."""
@@ -153,11 +156,11 @@ class SparkHost:
 
     def show_log(self) -> None:
         """Let Spark's own log be seen."""
-        show_spark_log(self.target.parent)
+        self.target.door.show_log()
 
     def cancel(self) -> None:
         """Cancel the run's jobs that are running now; one that is about to start is not."""
-        self.target.parent.sparkContext.cancelJobGroup(self._group)
+        self.target.door.cancel(self._group)
 
     def close(self) -> None:
         """Forget the preferred_executors of the shards."""
@@ -168,5 +171,4 @@ class SparkHost:
             _LOG.debug("the preferred_executors of the shards could not be forgotten: %s", error)
 
     def _name_jobs(self, title: str) -> None:
-        context = self.target.parent.sparkContext
-        context.setJobGroup(self._group, title, interruptOnCancel=False)
+        self.target.door.name_jobs(self._group, title)

@@ -19,7 +19,8 @@ from headrace.io.write import WriteToSpark
 
 
 def check_sinks(
-    sinks: Mapping[str, Sink], session: Any, *, streaming: bool, own_disk: bool
+    sinks: Mapping[str, Sink], session: Any, *, streaming: bool, own_disk: bool,
+    sees_storage: bool = True,
 ) -> None:
     """Look at every sink that writes to a path or a table.
 
@@ -29,11 +30,14 @@ def check_sinks(
         streaming: rows come epoch by epoch; what is there may be the run's own, so it is asked for
             when the run claims its sinks.
         own_disk: workers write on the driver's disk.
+        sees_storage: this process can look at what Spark writes to; else a path is not looked at.
     """
     for name, sink in sinks.items():
         if not isinstance(sink, WriteToSpark):
             continue
         if sink.path is not None:
+            if not sees_storage:
+                continue
             taken = not streaming and sink.mode is Mode.ERROR
             _check_path(name, sink.path, session, taken=taken, own_disk=own_disk)
         elif sink.table is not None and not streaming:

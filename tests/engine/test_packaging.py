@@ -256,13 +256,13 @@ def test_headrace_itself_can_be_imported_from_what_is_sent() -> None:
 
 
 class Sent:
-    """Stands for a Spark context: remembers what was added."""
+    """Stands for Spark: remembers what was added."""
 
     def __init__(self, name: str) -> None:
-        self.applicationId = name
+        self.name = name
         self.added: list[str] = []
 
-    def addPyFile(self, path: str) -> None:
+    def add(self, path: str) -> None:
         self.added.append(path)
 
 
@@ -273,12 +273,12 @@ def test_an_archive_is_sent_once_and_a_changed_module_is_refused(
     one, two = Sent("one"), Sent("two")
     archive = write_zip("x", {"weir/__init__.py": b"A = 1"}, tmp_path)
     changed = write_zip("x", {"weir/__init__.py": b"A = 2", "new.py": b""}, tmp_path)
-    ship(one, archive)
-    ship(one, archive)
-    ship(two, changed)
+    ship(one.name, one.add, archive)
+    ship(one.name, one.add, archive)
+    ship(two.name, two.add, changed)
     assert (one.added, two.added) == ([str(archive)], [str(changed)])
     with pytest.raises(PackagingError, match="another version of weir"):
-        ship(one, changed)
+        ship(one.name, one.add, changed)
 
 
 @pytest.mark.spark

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from headrace.engine.classic_door import ClassicDoor
 from headrace.engine.session import (
     SOCKETS_ENABLED,
     SOCKETS_FOLDER,
-    check_session,
+    check_version,
     find_target,
     socket_settings,
 )
@@ -26,22 +27,25 @@ from tests.spark_session import shared_session
 def session(version: str, **settings: str) -> Any:
     """As much of a session as is looked at."""
     conf = SimpleNamespace(get=settings.get)
-    return SimpleNamespace(version=version, sparkContext=SimpleNamespace(getConf=lambda: conf))
+    context = SimpleNamespace(getConf=lambda: conf, master="local[2]")
+    return SimpleNamespace(version=version, sparkContext=context)
 
 
 @pytest.mark.parametrize("version", ["3.5.1", "4.0.0", "4.0.1-SNAPSHOT"])
 def test_a_spark_without_repartition_by_id_is_refused(version: str) -> None:
     with pytest.raises(SessionError, match=f"Spark {version} .* 4.1 or newer"):
-        check_session(session(version))
+        check_version(session(version))
 
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.3.0", "4.10.0", "5.0.0"])
 def test_a_spark_that_has_it_is_taken_without_advice(version: str) -> None:
-    assert check_session(session(version)) == []
+    check_version(session(version))
+    assert ClassicDoor(session(version)).check() == []
 
 
 def test_workers_that_are_not_used_again_are_advised_against() -> None:
-    (advice,) = check_session(session("4.3.0", **{"spark.python.worker.reuse": "false"}))
+    door = ClassicDoor(session("4.3.0", **{"spark.python.worker.reuse": "false"}))
+    (advice,) = door.check()
     assert advice.startswith("spark.python.worker.reuse is false")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.session import shares_disk
+from headrace.engine.classic_door import ClassicDoor
 
 
 def spark(master: str, files: str) -> Any:
@@ -27,4 +27,4 @@ def spark(master: str, files: str) -> Any:
 def test_workers_write_files_only_where_a_plain_path_is_the_drivers_disk(
     master: str, files: str, shared: bool
 ) -> None:
-    assert shares_disk(spark(master, files)) is shared
+    assert ClassicDoor(spark(master, files)).shares_disk is shared

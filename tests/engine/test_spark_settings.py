@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from headrace.engine import session as session_module
-from headrace.engine.session import OWN_SETTINGS, find_target, refuse_connect, settings_for, start
+from headrace.engine.session import OWN_SETTINGS, find_target, settings_for, start
 from headrace.engine.spark_settings import Wish, given_before, read_conf
 from headrace.errors import OptionError, SessionError
-from headrace.runner import HeadraceOptions, SparkRunner, wish_of  # type: ignore[attr-defined]
+from headrace.runner import HeadraceOptions, wish_of  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("master", [
@@ -133,14 +133,6 @@ def test_the_session_of_the_process_is_given_unless_it_is_not_as_asked(spark: An
     assert headrace.session().sparkContext is spark.sparkContext
     with pytest.raises(SessionError, match=r"not as asked for: spark.master=local\[77\]"):
         headrace.session("local[77]")
-
-
-def test_a_session_of_connect_is_refused_with_the_way_out() -> None:
-    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(SessionError, match=r"Spark Connect.*headrace.session\(\)"):
-        refuse_connect(remote)
-    with pytest.raises(SessionError, match="Spark Connect"):
-        SparkRunner(spark=remote)
 
 
 def test_the_settings_of_ours_are_those_that_the_docs_list() -> None:

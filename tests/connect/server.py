@@ -1,0 +1,73 @@
+"""A Spark Connect server in a process of its own, on loopback; ends when nobody listens any more.
+
+Has none of headrace's settings: a server that somebody else has started.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_PATIENCE_SECONDS = 20.0
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+@contextmanager
+def connect_server() -> Iterator[str]:
+    """Start a server; give its address."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.connect.server"], cwd=ROOT, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # the server decides who works
+    ) as server:
+        assert server.stdout is not None and server.stdin is not None
+        try:
+            port = next(line for line in server.stdout if line.startswith("port "))
+            yield f"sc://127.0.0.1:{int(port.split()[1])}"
+        finally:
+            server.stdin.close()
+            try:
+                server.wait(_PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:  # a client may still be connected
+                server.kill()
+
+
+def remote_session(address: str) -> Any:
+    """Give a new session on a server, beside a classic one of this process if there is one."""
+    from pyspark.sql.connect.session import SparkSession
+
+    return SparkSession.builder.remote(address).create()
+
+
+def main() -> None:
+    """Serve until the standard input ends."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("connect")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    services = spark._jvm.org.apache.spark.sql.connect.service
+    service = getattr(getattr(services, "SparkConnectService$"), "MODULE$")  # an object of Scala's
+    print("port", service.localPort(), flush=True)
+    sys.stdin.read()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
