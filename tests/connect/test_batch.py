@@ -76,25 +76,25 @@ def test_functions_run_once_however_many_sinks_there_are(remote: Any, tmp_path: 
     assert [n for n, _ in one] == list(range(50))
 
 
-class Number(beam.DoFn):  # type: ignore[misc]
-    SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
-
-    def process(
-        self, pair: tuple[str, int], seen: Any = beam.DoFn.StateParam(SEEN)  # noqa: B008
-    ) -> Iterator[tuple[str, int]]:
-        Metrics.counter("here", "elements").inc()
-        found = (seen.read() or 0) + 1
-        seen.write(found)
-        yield pair[0], found
-
-
 def test_side_inputs_state_and_metrics(remote: Any) -> None:
+    # In here, so that it travels by value: the server's Python does not have these tests.
+    class Number(beam.DoFn):  # type: ignore[misc]
+        SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
+
+        def process(
+            self, pair: Any, seen: Any = beam.DoFn.StateParam(SEEN)  # noqa: B008
+        ) -> Iterator[Any]:
+            Metrics.counter("here", "elements").inc()
+            found = (seen.read() or 0) + 1
+            seen.write(found)
+            yield pair[0], found
+
     p = pipeline(remote, "--shards=3")
     least = p | "least" >> beam.Create([2])
     numbered = (
         p
         | beam.Create([("a", 1), ("b", 1), ("a", 2), ("a", 3)])
-        | beam.ParDo(Number())
+        | beam.ParDo(Number()).with_input_types(tuple[str, int])
         | beam.Filter(lambda pair, least: pair[1] >= least, beam.pvalue.AsSingleton(least))
     )
     assert_that(numbered, equal_to([("a", 2), ("a", 3)]))
