@@ -10,7 +10,10 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.coders import VarIntCoder
 from apache_beam.internal import pickler
+from apache_beam.testing.util import equal_to_per_window
+from apache_beam.transforms.window import GlobalWindow
 
 from headrace.compiler.dofn_code import dofn_traits
 from headrace.plan.traits import (
@@ -125,6 +128,13 @@ def test_code_that_writes_or_may_write_shared_things_has_unknown_state(
     found = of(subject)
     assert found.state is State.UNKNOWN
     assert reason in found.state_reason
+
+
+def test_a_matcher_of_beams_tests_remembers_and_its_coders_do_not() -> None:
+    """One crosses off what it has seen; the others cache at the most."""
+    matcher = equal_to_per_window({GlobalWindow(): [1, 2]})
+    assert dofn_traits(beam.Map(matcher).fn).state is State.UNKNOWN
+    assert dofn_traits(beam.Map(VarIntCoder().decode).fn).state is State.NONE
 
 
 def test_the_reason_names_the_line_of_the_write() -> None:
