@@ -63,19 +63,27 @@ count, 2 when one is void. `headrace lab run --help` lists all that a spec can s
 _SPEC = """\
 tables of a spec, with their defaults:
 
+  questions = ["count"]   what every system is asked, at the top of the file: of filter, count,
+                   sliding and state, some or all
   [systems.NAME]   kind = headrace, spark, direct, pyflink, pyflink-thread or fake; NAME if it
                    is not said. `headrace lab install pyflink` makes PyFlink's environment.
                    fake: capacity, delay_seconds, epoch_seconds, drop_every and more
-                   others: cores = 2, partitions = 1, keys = 100, window_ms = 1000,
-                   warm_seconds = 10 at a tenth of the rate, before the load
+                   others: cores = 2, partitions = 1, keys = 100, window_ms = 1000, panes = 4,
+                   one_in = 100, every = 100, warm_seconds = 10 at a tenth of the rate, before
+                   the load; shards = 0 (as many as cores), per_batch = 1000000, trigger_ms = 0,
+                   bundle_ms = 100, bundle_events = 1000
+                   candidates = [{...}, ...]: settings that [tuning] chooses from
+  [tuning]         p99_seconds = 2, first_rate = 1000, precision = 0.25, probe_seconds = 10
   [sustainable]    first_rate = 1000, precision = 0.05, probe_seconds = 20,
-                   confirm_seconds = 60, acceptable_seconds = 1, limit_seconds = 5, repeats = 1
+                   confirm_seconds = 60, acceptable_seconds = 1, limit_seconds = 5,
+                   drain_seconds = 5, p99_seconds = 0 (no bound), ramp = false, repeats = 1
   [latency]        share = 0.8 of the sustainable rate (or rate), seconds = 60, repeats = 3
   [spike]          share = 0.3 (or rate), times = 10, calm_seconds = 30, spike_seconds = 2
   [fault]          kind = "kill-worker", share = 0.5 (or rate), seconds = 60, at_seconds = 20
   [scaling]        cores = [1, 2]
   [growth]         share = 0.5 (or rate), seconds = 120
   [causal]         steps = [], times = 2: what the rate would be were a step so much faster
+  latency, spike, fault, scaling and growth: questions = [] (all of the run)
 
 To try it without Spark, in a second:
 
@@ -246,7 +254,7 @@ def told(summary: Summary) -> list[str]:
 
 
 def _name(figure: Figure) -> str:
-    return f"{figure.system} {figure.experiment} {figure.name}"
+    return " ".join(filter(None, figure.key))
 
 
 def compare_runs(arguments: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ A system whose packages are not there is shown as absent, with the command that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from headrace.errors import OptionError
 from headrace.lab.environments import NotInstalledError, python_of
 from headrace.lab.experiments.fake import FakeBench, FakeSettings
-from headrace.lab.experiments.trial import Bench
+from headrace.lab.experiments.trial import Subject
 from headrace.lab.spec import SystemSpec, made
 
 _HOME = "headrace.lab.systems"
@@ -26,13 +27,28 @@ NEEDS = {
 ENVIRONMENTS = {"pyflink": "pyflink", "pyflink-thread": "pyflink"}
 #: All kinds, the one that needs nothing last.
 KINDS = (*NEEDS, *ENVIRONMENTS, "fake")
+_PYFLINK: tuple[Mapping[str, Any], ...] = (
+    {}, {"bundle_ms": 20}, {"bundle_ms": 500, "bundle_events": 20_000}, {"shards": 1},
+)
+#: Kind -> what tuning chooses from, unless the spec says it; the first is what is set without it.
+CANDIDATES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
+    "headrace": ({}, {"shards": 1}, {"shards": 4}, {"per_batch": 100_000}),
+    # A trigger makes Spark's batches larger and fewer, a bound smaller.
+    "spark": (
+        {}, {"shards": 1}, {"trigger_ms": 500}, {"trigger_ms": 1_000}, {"per_batch": 100_000},
+    ),
+    "direct": ({},),
+    "pyflink": _PYFLINK,
+    "pyflink-thread": _PYFLINK,
+    "fake": ({},),
+}
 
 
 class AbsentError(Exception):
     """A system is not installed; says what installs it."""
 
 
-def bench_of(system: SystemSpec) -> Bench:
+def bench_of(system: SystemSpec) -> Subject:
     """Make the bench of a system; nothing is started yet.
 
     Raises:
@@ -46,10 +62,15 @@ def bench_of(system: SystemSpec) -> Bench:
         raise OptionError(msg)
     _see_that_it_is_there(system.kind)
     live: Any = import_module(f"{_HOME}.live")
-    bench: Bench = live.LiveBench(
+    bench: Subject = live.LiveBench(
         system.kind, made(live.LiveSettings, dict(system.settings), f"systems.{system.name}")
     )
     return bench
+
+
+def candidates_of(system: SystemSpec) -> tuple[Mapping[str, Any], ...]:
+    """Give the settings that tuning chooses from."""
+    return system.candidates or CANDIDATES[system.kind]
 
 
 def _see_that_it_is_there(kind: str) -> None:

@@ -77,6 +77,7 @@ DOORS = (
 )
 #: The tables of a spec, and what each one asks.
 BY_SPEC = {
+    "tuning": "which settings sustain the highest rate under a bound on latency, before all else",
     "sustainable": "the highest rate at which the queue stays short",
     "latency": "the age of results at a share of that rate, its waterfall, and what it costs",
     "spike": "whether the same latency comes back after a load spike",

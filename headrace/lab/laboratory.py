@@ -50,6 +50,6 @@ def run_spec(
             name=spec.name, started=f"{started:%Y-%m-%dT%H:%M:%SZ}",
             seconds=time.monotonic() - start, calibration=asdict(calibration),
             systems=measuring.systems(), figures=tuple(measuring.figures),
-            interrupted=interrupted,
+            interrupted=interrupted, guarantees=measuring.guarantees(),
         ))
     return folder

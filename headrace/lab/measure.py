@@ -1,33 +1,54 @@
 """Carries a spec out: experiment by experiment, the systems in turn, figures at the end.
 
-Systems take turns inside each repeat, so what the machine does meanwhile falls on all alike.
-Decides what is measured in which order; how is the experiments' own affair.
+Every system is asked every question. Systems take turns inside each question and repeat, so what
+the machine does meanwhile falls on all alike. Decides what is measured in which order; how is the
+experiments' own affair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from headrace.errors import OptionError
-from headrace.lab.benches import AbsentError, bench_of
+from headrace.lab.benches import AbsentError, bench_of, candidates_of
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.costs import costs_of, measure_growth
+from headrace.lab.experiments.guarantees import Seen, Witness, promises
 from headrace.lab.experiments.latency import summed_up
 from headrace.lab.experiments.recovery import measure_fault
 from headrace.lab.experiments.scaling import measure_scaling
 from headrace.lab.experiments.spike import SpikeLoad, measure_spike
 from headrace.lab.experiments.sustainable import Search, find_rate
-from headrace.lab.experiments.trial import Bench, Fault, Load, Patience, Trial
+from headrace.lab.experiments.trial import Bench, Fault, Load, Patience, Subject, Trial
+from headrace.lab.experiments.tuning import tune
 from headrace.lab.experiments.waterfall import causal_profile, waterfall
 from headrace.lab.results.samples import Kept
-from headrace.lab.results.summary import Better, Figure, SystemRecord
-from headrace.lab.spec import Spec, SustainableSpec
+from headrace.lab.results.summary import (
+    Better,
+    Figure,
+    Guarantee,
+    Shown,
+    SystemRecord,
+    TunedRecord,
+)
+from headrace.lab.spec import Spec, SustainableSpec, TuningSpec
 from headrace.lab.statistics.intervals import Interval, of_repeats
 from headrace.lab.statistics.samples import percentile
 
 _HIGHER, _LOWER = Better.HIGHER, Better.LOWER
+
+
+class Who(NamedTuple):
+    """A system and what it is asked."""
+
+    system: str
+    question: str
+
+    def __str__(self) -> str:
+        return f"{self.system} {self.question}"
 
 
 class Measuring:
@@ -41,11 +62,14 @@ class Measuring:
     def __init__(self, spec: Spec, told: Callable[[str], None] = lambda _text: None) -> None:
         self._spec = spec
         self._told = told
-        self._benches: dict[str, Bench] = {}
+        self._subjects: dict[str, Subject] = {}
+        self._benches: dict[Who, Bench] = {}
         self._absent: dict[str, str] = {}
         self._engines: dict[str, str] = {}
-        self._rates: dict[str, float] = {}
-        self._voids: dict[str, str] = {}  # system -> why it has no sustainable rate
+        self._rates: dict[Who, float] = {}
+        self._voids: dict[Who, str] = {}  # why it has no sustainable rate
+        self._tuned: dict[Who, TunedRecord] = {}
+        self._seen: list[Seen] = []
         self.figures: list[Figure] = []
         self.kept: list[Kept] = []
 
@@ -53,16 +77,24 @@ class Measuring:
         """Make all experiments of the spec."""
         for system in self._spec.systems:
             try:
-                self._benches[system.name] = bench_of(system)
+                self._subjects[system.name] = bench_of(system)
             except AbsentError as absent:
                 self._absent[system.name] = str(absent)
                 self._told(f"{system.name} is absent: {absent}")
+        for question in self._spec.questions:
+            for name in self._subjects:
+                who = Who(name, question)
+                self._benches[who] = self._bench(who, {})
         try:
             for name, settings in self._spec.experiments.items():
                 getattr(self, f"_{name}")(settings)
         finally:
-            for bench in self._benches.values():
-                getattr(bench, "stop", lambda: None)()
+            for subject in self._subjects.values():
+                subject.stop()
+
+    def _bench(self, who: Who, changes: Mapping[str, Any]) -> Bench:
+        bench = self._subjects[who.system].asked(who.question, changes)
+        return Witness(bench, who.system, who.question, self._seen.append)
 
     def systems(self) -> tuple[SystemRecord, ...]:
         """Say who ran."""
@@ -70,26 +102,67 @@ class Measuring:
             SystemRecord(
                 name=system.name, kind=system.kind, engine=self._engines.get(system.name, ""),
                 absent=self._absent.get(system.name, ""), settings=system.settings,
+                tuned=tuple(
+                    tuned for who, tuned in self._tuned.items() if who.system == system.name
+                ),
             )
             for system in self._spec.systems
         )
 
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Say what the run has shown of what the systems promise."""
+        words = {True: Shown.YES, False: Shown.NO, None: Shown.OPEN}
+        return tuple(
+            Guarantee(
+                system=name, name=promise.name, shown=words[promise.shown],
+                evidence=promise.evidence,
+            )
+            for name in self._subjects
+            for promise in promises(name, self._seen)
+        )
+
     # --- the experiments
 
+    def _tuning(self, settings: TuningSpec) -> None:
+        search = tuning_search(settings)
+        candidates = {system.name: candidates_of(system) for system in self._spec.systems}
+        for who in self._benches:
+            self._told(f"{who}: choosing among {len(candidates[who.system])} settings")
+            found = tune(
+                partial(self._bench, who), candidates[who.system], search,
+                told=lambda each, probe, who=who: self._told(  # type: ignore[misc]
+                    f"{who} {dict(each)}: {probe.rate:,.0f} events/s {probe.status.value} "
+                    f"{probe.reason}"
+                ),
+            )
+            self._benches[who] = self._bench(who, found.settings)
+            self._tuned[who] = TunedRecord(
+                question=who.question, chosen=found.settings, rate=found.rate,
+                p99_seconds=settings.p99_seconds,
+                tried=tuple(asdict(each) for each in found.tried),
+            )
+
     def _sustainable(self, settings: SustainableSpec) -> None:
-        search = search_of(settings)
-        rates: dict[str, list[float]] = {name: [] for name in self._benches}
+        rates: dict[Who, list[float]] = {name: [] for name in self._benches}
         try:
             for repeat in range(settings.repeats):
                 for name, bench in self._benches.items():
+                    search = self._search_of(name, settings)
                     self._search(name, bench, search, rates[name], repeat)
         finally:  # of an interrupted run, what there is
             for name, values in rates.items():
                 if values:
                     self._add_rate(name, values, settings.precision)
 
+    def _search_of(self, who: Who, settings: SustainableSpec) -> Search:
+        """Make the search of one system and question: tuning has found about where it ends."""
+        search, tuned = search_of(settings), self._tuned.get(who)
+        if tuned is None or not tuned.rate:
+            return search
+        return replace(search, first_rate=tuned.rate, ramp=False, is_near=True)
+
     def _search(
-        self, name: str, bench: Bench, search: Search, rates: list[float], repeat: int
+        self, name: Who, bench: Bench, search: Search, rates: list[float], repeat: int
     ) -> None:
         self._told(f"{name}: searching the highest rate")
         found = find_rate(
@@ -99,12 +172,13 @@ class Measuring:
             ),
         )
         rates.append(found.rate)
-        void = found.void or ("" if found.rate else "no rate was sustained")
+        last = found.probes[-1].reason if found.probes else ""
+        void = found.void or ("" if found.rate else f"no rate was sustained: {last}")
         self._voids[name] = self._voids.get(name) or void
         if found.confirmation is not None:
             self._keep(name, "sustainable", repeat, found.confirmation)
 
-    def _add_rate(self, name: str, values: list[float], precision: float) -> None:
+    def _add_rate(self, name: Who, values: list[float], precision: float) -> None:
         void = self._voids[name]
         interval = None if void else of_repeats(values)
         if interval is not None and len(values) == 1:
@@ -115,11 +189,12 @@ class Measuring:
         self._rates[name] = 0.0 if void else sum(values) / len(values)
 
     def _latency(self, settings: Any) -> None:
-        trials: dict[str, list[Trial]] = {name: [] for name in self._benches}
+        benches = self._asked(settings)
+        trials: dict[Who, list[Trial]] = {name: [] for name in benches}
         whole = False
         try:
             for repeat in range(settings.repeats):
-                for name, bench in self._benches.items():
+                for name, bench in benches.items():
                     rate = self._rate(name, settings)
                     if not rate:
                         continue
@@ -138,7 +213,7 @@ class Measuring:
                     void = self._without_rate(name)
                     self._add(name, "latency", "p99", "s", _LOWER, None, (), void)
 
-    def _add_latency(self, name: str, rate: float, made: list[Trial]) -> None:
+    def _add_latency(self, name: Who, rate: float, made: list[Trial]) -> None:
         found = summed_up(rate, made)
         rested = [
             trial.latency[trial.due >= cut] for trial, cut in zip(made, found.cuts, strict=True)
@@ -154,7 +229,7 @@ class Measuring:
                 self._plain(name, "waterfall", stage.name, "s", stage.seconds, "")
         self._costs(name, made)
 
-    def _costs(self, name: str, trials: list[Trial]) -> None:
+    def _costs(self, name: Who, trials: list[Trial]) -> None:
         found = [costs_of(trial) for trial in trials]
         void = next((cost.void for cost in found if cost.void), "")
         for label, unit, field in (
@@ -170,7 +245,7 @@ class Measuring:
                 self._add(name, "cost", label, unit, _LOWER, interval, known, void)
 
     def _spike(self, settings: Any) -> None:
-        for name, bench in self._benches.items():
+        for name, bench in self._asked(settings).items():
             rate = self._rate(name, settings)
             if not rate:
                 void = self._without_rate(name)
@@ -191,7 +266,7 @@ class Measuring:
             self._plain(name, "spike", "came back", "1 or 0", float(found.came_back), void, _HIGHER)
 
     def _fault(self, settings: Any) -> None:
-        for name, bench in self._benches.items():
+        for name, bench in self._asked(settings).items():
             rate = self._rate(name, settings)
             if not rate:
                 void = self._without_rate(name)
@@ -212,7 +287,7 @@ class Measuring:
 
     def _scaling(self, settings: Any) -> None:
         search = search_of(self._spec.experiments["sustainable"])
-        for name, bench in self._benches.items():
+        for name, bench in self._asked(settings).items():
             found = measure_scaling(bench, search, list(settings.cores))
             for cores, point in found.points:
                 void = point.void or ("" if point.rate else "no rate was sustained")
@@ -225,7 +300,7 @@ class Measuring:
             self._told(f"{name}: scaling done")
 
     def _growth(self, settings: Any) -> None:
-        for name, bench in self._benches.items():
+        for name, bench in self._asked(settings).items():
             rate = self._rate(name, settings)
             if not rate:
                 void = self._without_rate(name)
@@ -255,32 +330,41 @@ class Measuring:
 
     # --- what they share
 
-    def _rate(self, name: str, settings: Any) -> float:
+    def _asked(self, settings: Any) -> dict[Who, Bench]:
+        """Give the benches of the questions that an experiment is about."""
+        only = settings.questions or self._spec.questions
+        return {who: bench for who, bench in self._benches.items() if who.question in only}
+
+    def _rate(self, name: Who, settings: Any) -> float:
         if settings.rate:
             return float(settings.rate)
         return self._rates.get(name, 0.0) * float(settings.share)
 
-    def _without_rate(self, name: str) -> str:
+    def _without_rate(self, name: Who) -> str:
         return f"there is no sustainable rate: {self._voids.get(name) or 'none was sustained'}"
 
-    def _keep(self, name: str, experiment: str, repeat: int, trial: Trial) -> None:
-        self._engines[name] = trial.engine
-        self.kept.append(Kept(system=name, experiment=experiment, repeat=repeat, trial=trial))
+    def _keep(self, name: Who, experiment: str, repeat: int, trial: Trial) -> None:
+        self._engines[name.system] = trial.engine
+        self.kept.append(Kept(
+            system=name.system, question=name.question, experiment=experiment, repeat=repeat,
+            trial=trial,
+        ))
 
     def _plain(
-        self, name: str, experiment: str, label: str, unit: str, value: float | None, void: str,
+        self, name: Who, experiment: str, label: str, unit: str, value: float | None, void: str,
         better: Better = _LOWER,
     ) -> None:
         interval = None if value is None else of_repeats([float(value)])
         self._add(name, experiment, label, unit, better, interval, (), void)
 
     def _add(
-        self, name: str, experiment: str, label: str, unit: str, better: Better,
+        self, name: Who, experiment: str, label: str, unit: str, better: Better,
         interval: Interval | None, repeats: Any, void: str,
     ) -> None:
         counted = None if void else interval
         self.figures.append(Figure(
-            system=name, experiment=experiment, name=label, unit=unit, better=better,
+            system=name.system, question=name.question, experiment=experiment, name=label,
+            unit=unit, better=better,
             value=None if counted is None else counted.value,
             low=None if counted is None else counted.low,
             high=None if counted is None else counted.high,
@@ -292,7 +376,18 @@ def search_of(settings: SustainableSpec) -> Search:
     """Make the search that a spec asks for."""
     told = asdict(settings)
     told.pop("repeats")
-    patience = Patience(
-        acceptable_seconds=told.pop("acceptable_seconds"), limit_seconds=told.pop("limit_seconds")
+    return Search(patience=_patience(told), **told)
+
+
+def tuning_search(settings: TuningSpec) -> Search:
+    """Make the search with which tuning tries settings: a ramp, and no longer confirmation."""
+    told = asdict(settings)
+    return Search(
+        patience=_patience(told), ramp=True, confirm_seconds=settings.probe_seconds, **told
     )
-    return Search(patience=patience, **told)
+
+
+def _patience(told: dict[str, Any]) -> Patience:
+    """Take what is a search's patience out of its settings."""
+    names = ("acceptable_seconds", "limit_seconds", "drain_seconds")
+    return Patience(**{name: told.pop(name) for name in names})

@@ -17,6 +17,8 @@ import tomllib
 from headrace.errors import OptionError
 
 _T = TypeVar("_T")
+#: What a system can be asked; `probe.questions` has them, with the packages that they need.
+QUESTIONS = ("filter", "count", "sliding", "state")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,20 @@ class SystemSpec:
     name: str
     kind: str
     settings: Mapping[str, Any]
+    candidates: tuple[Mapping[str, Any], ...] = ()  # of tuning; empty: those of its kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningSpec:
+    """The choice of settings for each system and question, before all else."""
+
+    p99_seconds: float = 2.0  # the bound on latency
+    first_rate: float = 1_000.0  # where the ramp begins, events per second
+    precision: float = 0.25
+    probe_seconds: float = 10.0
+    acceptable_seconds: float = 1.5
+    limit_seconds: float = 4.0
+    drain_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +54,9 @@ class SustainableSpec:
     confirm_seconds: float = 60.0
     acceptable_seconds: float = 1.0  # of the rate, in the queue
     limit_seconds: float = 5.0
+    drain_seconds: float = 5.0  # after the load, until the last result has left
+    p99_seconds: float = 0.0  # a bound on latency; 0: none
+    ramp: bool = False  # let one run with a growing rate say where to begin
     repeats: int = 1
 
 
@@ -49,6 +68,7 @@ class LatencySpec:
     share: float = 0.8
     seconds: float = 60.0
     repeats: int = 3
+    questions: tuple[str, ...] = ()  # empty: all of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +81,7 @@ class SpikeSpec:
     calm_seconds: float = 30.0
     spike_seconds: float = 2.0
     worse_at: float = 1.2
+    questions: tuple[str, ...] = ()  # empty: all of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +93,7 @@ class FaultSpec:
     share: float = 0.5
     seconds: float = 60.0
     at_seconds: float = 20.0
+    questions: tuple[str, ...] = ()  # empty: all of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +101,7 @@ class ScalingSpec:
     """The search at several numbers of cores, with the settings of `sustainable`."""
 
     cores: tuple[int, ...] = (1, 2)
+    questions: tuple[str, ...] = ()  # empty: all of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +111,7 @@ class GrowthSpec:
     rate: float = 0.0
     share: float = 0.5
     seconds: float = 120.0
+    questions: tuple[str, ...] = ()  # empty: all of the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +124,8 @@ class CausalSpec:
 
 #: The experiments and what they can be told, in the order in which they are made.
 EXPERIMENTS: dict[str, type[Any]] = {
-    "sustainable": SustainableSpec, "latency": LatencySpec, "spike": SpikeSpec,
-    "fault": FaultSpec, "scaling": ScalingSpec, "growth": GrowthSpec,
+    "tuning": TuningSpec, "sustainable": SustainableSpec, "latency": LatencySpec,
+    "spike": SpikeSpec, "fault": FaultSpec, "scaling": ScalingSpec, "growth": GrowthSpec,
     "causal": CausalSpec,
 }
 
@@ -112,6 +136,7 @@ class Spec:
 
     name: str
     systems: tuple[SystemSpec, ...]
+    questions: tuple[str, ...] = ("count",)  # that every system is asked
     experiments: Mapping[str, Any] = field(default_factory=dict)  # name -> its settings
     text: str = ""  # as it was read
 
@@ -131,6 +156,7 @@ def read_spec(text: str) -> Spec:
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
         msg = f"the name {name!r} is to become a folder: letters, digits, dots, dashes"
         raise OptionError(msg)
+    questions = _questions(told.pop("questions", ["count"]))
     systems = _systems(told.pop("systems", {}))
     unknown = set(told) - set(EXPERIMENTS)
     if unknown:
@@ -143,7 +169,25 @@ def read_spec(text: str) -> Spec:
         each: made(EXPERIMENTS[each], told[each], each) for each in EXPERIMENTS if each in told
     }
     _check_rates(experiments)
-    return Spec(name=name, systems=systems, experiments=experiments, text=text)
+    for each, settings in experiments.items():
+        other = set(getattr(settings, "questions", ())) - set(questions)
+        if other:
+            msg = f"{each} names the question {other.pop()!r}, and the run has {list(questions)}"
+            raise OptionError(msg)
+    return Spec(
+        name=name, systems=systems, questions=questions, experiments=experiments, text=text
+    )
+
+
+def _questions(told: Any) -> tuple[str, ...]:
+    if not isinstance(told, list) or not told or len(set(map(str, told))) < len(told):
+        msg = f"questions is {told!r}; it must be a list of names, each of them once"
+        raise OptionError(msg)
+    for name in told:
+        if name not in QUESTIONS:
+            msg = f"there is no question {name!r}; there are {', '.join(QUESTIONS)}"
+            raise OptionError(msg)
+    return tuple(told)
 
 
 def _systems(told: Any) -> tuple[SystemSpec, ...]:
@@ -156,7 +200,13 @@ def _systems(told: Any) -> tuple[SystemSpec, ...]:
             msg = f"systems.{name} is no table"
             raise OptionError(msg)
         kind = settings.pop("kind", name)
-        found.append(SystemSpec(name=name, kind=kind, settings=settings))
+        candidates = settings.pop("candidates", [])
+        if not isinstance(candidates, list) or not all(isinstance(c, dict) for c in candidates):
+            msg = f"systems.{name}.candidates must be a list of tables, as [{{shards = 1}}, ...]"
+            raise OptionError(msg)
+        found.append(SystemSpec(
+            name=name, kind=kind, settings=settings, candidates=tuple(candidates)
+        ))
     return tuple(found)
 
 

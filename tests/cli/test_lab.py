@@ -63,9 +63,10 @@ def test_a_run_leaves_a_folder_figures_and_what_is_void(
     text = said(
         capsys, "run", str(tmp_path / "spec.toml"), "--results", str(tmp_path / "r"), status=2
     )
-    assert "VOID bad sustainable rate: at 1,000 events/s: wrong answer: 0 rows missing" in text
+    void = "VOID bad count sustainable rate: at 1,000 events/s: wrong answer: 0 rows missing"
+    assert void in text
     assert "absent pyflink: " in text
-    assert "fake spike came back: 1 " in text
+    assert "fake count spike came back: 1 " in text
     (folder,) = (tmp_path / "r").iterdir()
     assert sorted(path.name for path in folder.iterdir()) == [
         "environment.json", "queues.parquet", "results.parquet", "spec.toml", "summary.json",
@@ -91,7 +92,7 @@ def test_runs_are_compared_and_reported(
         said(capsys, "run", str(tmp_path / f"{name}.toml"), "--results", str(tmp_path / "r"))
     first, second = sorted((tmp_path / "r").iterdir(), key=lambda path: path.name[-1])
     text = said(capsys, "compare", str(first), str(second))
-    assert "fake latency p50: 0.0502 -> " in text
+    assert "fake count latency p50: 0.0502 -> " in text
     assert "different, WORSE" in text
     page = tmp_path / "page.html"
     assert "MB" in said(capsys, "report", str(first), str(second), "--output", str(page))

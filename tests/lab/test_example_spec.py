@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.lab.measure import search_of
-from headrace.lab.spec import read_spec
+from headrace.lab.benches import candidates_of
+from headrace.lab.measure import search_of, tuning_search
+from headrace.lab.spec import QUESTIONS, made, read_spec
+from headrace.lab.systems.live import LiveSettings
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_spec_of_make_lab_can_be_read_and_its_search_made() -> None:
     spec = read_spec((ROOT / "examples" / "lab.toml").read_text(encoding="utf-8"))
-    assert [system.name for system in spec.systems] == ["headrace", "spark", "pyflink"]
-    assert search_of(spec.experiments["sustainable"]).first_rate == 20_000
+    assert [system.name for system in spec.systems] == ["headrace", "spark", "direct", "pyflink"]
+    assert spec.questions == QUESTIONS
+    assert search_of(spec.experiments["sustainable"]).ramp
     assert "examples/lab.toml" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_the_spec_with_tuning_can_be_read_and_live_systems_know_their_candidates() -> None:
+    spec = read_spec((ROOT / "examples" / "lab-best.toml").read_text(encoding="utf-8"))
+    bound = spec.experiments["sustainable"].p99_seconds
+    assert tuning_search(spec.experiments["tuning"]).p99_seconds == bound > 0
+    for system in spec.systems:
+        first, *others = candidates_of(system)
+        assert first == {} and others
+        for settings in others:
+            assert made(LiveSettings, dict(settings), system.name) != LiveSettings()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from headrace.cli.main import main
-from headrace.lab import measure
 from headrace.lab.experiments.fake import FakeBench
 from headrace.lab.experiments.sustainable import find_rate
 from headrace.lab.experiments.trial import Load, Trial
@@ -49,7 +48,7 @@ def ends(monkeypatch: pytest.MonkeyPatch, failure: BaseException, after: int) ->
     monkeypatch.setattr(FakeBench, "trial", trial)
 
 
-def figures_of(root: Path) -> dict[tuple[str, str, str], float | None]:
+def figures_of(root: Path) -> dict[tuple[str, str, str, str], float | None]:
     (folder,) = root.iterdir()
     return {figure.key: figure.value for figure in RunFolder.open(folder).summary().figures}
 
@@ -61,8 +60,8 @@ def test_an_interrupted_run_keeps_what_was_measured(
     with pytest.raises(KeyboardInterrupt):
         run_spec(read_spec(SPEC), tmp_path)
     found = figures_of(tmp_path)
-    assert found["one", "sustainable", "rate"] == pytest.approx(2_000, rel=0.05)
-    assert found["two", "sustainable", "rate"] == pytest.approx(3_000, rel=0.05)
+    assert found["one", "count", "sustainable", "rate"] == pytest.approx(2_000, rel=0.05)
+    assert found["two", "count", "sustainable", "rate"] == pytest.approx(3_000, rel=0.05)
     (folder,) = map(RunFolder.open, tmp_path.iterdir())
     repeats = {f.system: len(f.repeats) for f in folder.summary().figures if f.name == "p99"}
     assert repeats == {"one": 2, "two": 1}
@@ -84,11 +83,11 @@ def test_a_search_that_is_cut_off_keeps_the_systems_before(
             raise RuntimeError(msg)
         return whole(*arguments, **more)
 
-    monkeypatch.setattr(measure, "find_rate", find)
+    monkeypatch.setattr("headrace.lab.measure.find_rate", find)
     with pytest.raises(RuntimeError, match="out of memory"):
         run_spec(read_spec(SPEC), tmp_path)
     found = figures_of(tmp_path)
-    assert set(found) == {("one", "sustainable", "rate")}
+    assert set(found) == {("one", "count", "sustainable", "rate")}
 
 
 def test_the_command_line_says_where_it_is_kept(

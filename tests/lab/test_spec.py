@@ -30,7 +30,7 @@ def test_a_spec_has_its_systems_and_its_experiments_in_their_order() -> None:
         ("[latency]\nrate = 1", "names no system"),
         ("systems = 5\n[latency]\nrate = 1", "names no system"),
         ("[systems]\nfake = 1\n[latency]\nrate = 1", "systems.fake is no table"),
-        ("[systems.fake]", "asks for no experiment; there are sustainable, latency"),
+        ("[systems.fake]", "asks for no experiment; there are tuning, sustainable"),
         ("[systems.fake]\n[lateness]", "no experiment 'lateness'"),
         ("[systems.fake]\n[latency]\nrates = 5", "no setting 'rates'; there are rate, share"),
         ('[systems.fake]\n[latency]\nrate = "5"', "latency.rate is '5'; it must be such as 0.0"),

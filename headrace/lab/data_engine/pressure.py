@@ -18,8 +18,12 @@ class Limits:
 
     acceptable: int  # also the number of events between two looks
     limit: int
+    oldest_seconds: float | None = None  # how long an event may wait; None: as long as it likes
 
     def __post_init__(self) -> None:
+        if self.oldest_seconds is not None and self.oldest_seconds <= 0:
+            msg = f"an event may wait {self.oldest_seconds} s: that must be above 0"
+            raise OptionError(msg)
         if not 0 < self.acceptable <= self.limit:
             msg = (
                 f"a queue of {self.acceptable:,} events is to be acceptable and one of "
@@ -32,6 +36,11 @@ class Limits:
         """Scale them to the rate of one partition."""
         acceptable = max(1, round(rate * acceptable_seconds))
         return cls(acceptable=acceptable, limit=max(acceptable, round(rate * limit_seconds)))
+
+    @classmethod
+    def of_age(cls, seconds: float) -> Limits:
+        """Limit how long an event waits, and not how many do: for a rate that grows."""
+        return cls(acceptable=2**62, limit=2**62, oldest_seconds=seconds)
 
     @property
     def patience(self) -> int:

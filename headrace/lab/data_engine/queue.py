@@ -2,7 +2,8 @@
 
 Takes times and requests, gives batches; the clock and the socket are the caller's. Events are made
 a little ahead of time and can be taken when they are due. What was taken is held until it is
-acknowledged: a reader that failed takes it again.
+acknowledged: a reader that failed takes it again. A reader that does not keep up is cut off: what
+it has neither taken nor been offered is not sent any more, so that it need not be waited for.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class PartitionQueue:
         self.total = place.offset_at(schedule.events)  # fewer if it stops early
         self.made = 0  # events that can be taken
         self.pulled = 0
+        self.offered = 0  # events that a reader has planned with
         self.acknowledged = 0
         self.replayed = 0  # events that were taken more than once
         self.started: float | None = None
@@ -111,7 +113,8 @@ class PartitionQueue:
             self._note_delay(seconds)
         while self._ready < due:
             self._make_more()
-        self._look(due)
+        self._look(due, seconds)
+        self._look_at_oldest(seconds)
         if seconds - self._sampled >= SAMPLE_SECONDS:
             self._sampled = seconds
             self.samples.append(QueueSample(seconds, self.made, self.pulled, self.acknowledged))
@@ -126,23 +129,45 @@ class PartitionQueue:
                 f"{self.place.partition} could not make its events in time"
             )
 
-    def _look(self, due: int) -> None:
+    def _look(self, due: int, seconds: float) -> None:
         """Let events through, and look at the queue once per so many of them."""
         while self._limits is not None and self._pressure is not None:
             at = self._looked + self._limits.acceptable
             if at > due:
                 break
             self._looked = self.made = at
-            self.unsustained = self._pressure.look(self.length)
-            if self.unsustained:
-                self.stop()
+            reason = self._pressure.look(self.length)
+            if reason:
+                self._cut_off(reason, seconds)
                 return
-        self.made = max(self.made, due)
+        self.made = max(self.made, min(due, self.total))
+
+    def _look_at_oldest(self, seconds: float) -> None:
+        """Cut a reader off whose next event has waited for too long."""
+        oldest = None if self._limits is None else self._limits.oldest_seconds
+        if oldest is None or not self.length:
+            return
+        waited = seconds - self.schedule.due(self.place.number(self.pulled))
+        if waited > oldest:
+            self._cut_off(f"an event has waited {waited:.1f} s, more than {oldest:g} s", seconds)
+
+    def _cut_off(self, reason: str, seconds: float) -> None:
+        """End the run of a reader that does not keep up."""
+        self.unsustained = reason
+        # The queue at its longest, before what nobody has seen is dropped.
+        self.samples.append(QueueSample(seconds, self.made, self.pulled, self.acknowledged))
+        self.made = max(self.pulled, self.offered)
+        self.stop()
 
     def stop(self) -> None:
         """Make no further events: what can be taken now is all there will be."""
         self.total = min(self.total, self.made)
         self._limits = None
+
+    def offer(self) -> int:
+        """Give how far events can be taken, to a reader that plans with it."""
+        self.offered = self.made
+        return self.made
 
     def pull(self, start: int, most: int) -> list[pa.RecordBatch]:
         """Give the events from an offset on, at most so many, as far as they are due.

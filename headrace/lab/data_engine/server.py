@@ -45,6 +45,7 @@ class Engine:
                 case "offer":
                     self._begin()
                     self._queue.advance(time.time())
+                    self._queue.offer()
                     return self._status(), b""
                 case "acknowledge":
                     self._queue.acknowledge(int(ask["until"]))

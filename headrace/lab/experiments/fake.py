@@ -7,7 +7,9 @@ waited for. Knows the schedule and the rule of the queue, and no experiment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +60,19 @@ class FakeBench:
         self._random = np.random.default_rng(seed)
 
     name = "fake"
+
+    def asked(self, question: str, changes: Mapping[str, Any] | None = None) -> FakeBench:
+        """Give the same fake, whatever the question, with some settings changed."""
+        del question
+        known = {field.name for field in fields(FakeSettings)}
+        unknown = set(changes or {}) - known
+        if unknown:
+            msg = f"a fake has no setting {unknown.pop()!r}; there are {', '.join(sorted(known))}"
+            raise OptionError(msg)
+        return FakeBench(replace(self.settings, **(changes or {})))
+
+    def stop(self) -> None:
+        """Nothing was started."""
 
     def trial(self, load: Load) -> Trial:
         """Run once, in no time."""
@@ -166,6 +181,13 @@ def _looked(schedule: Schedule, due: F64, start: F64, load: Load) -> tuple[int, 
     if load.patience is None:
         return schedule.events, ""
     limits = load.patience.limits(schedule.phases[0].rate)
+    if limits.oldest_seconds is not None:
+        late = np.flatnonzero(start - due > limits.oldest_seconds)
+        if not len(late):
+            return schedule.events, ""
+        cut = float(due[late[0]]) + limits.oldest_seconds
+        made = int(np.searchsorted(start, cut))
+        return made, f"an event has waited more than {limits.oldest_seconds:g} s"
     pressure = Pressure(limits)
     for made in range(limits.acceptable, schedule.events + 1, limits.acceptable):
         pulled = int(np.searchsorted(start, due[made - 1], side="right"))

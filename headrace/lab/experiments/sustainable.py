@@ -1,27 +1,35 @@
 """What is the highest rate that a system keeps up with?
 
 A rate is probed by a run that the data engine's rule cuts off. Grow until one is not sustained,
-bisect between the last two, confirm by a longer run. A short run may end before the queue is too
-long, so a queue that surely grows by more than half the precision counts as well. Every probe's
-answer is checked: one lost or doubled row voids the figure, and so does a late data engine.
+bisect between the last two, confirm by a longer run. A ramp may come first, whose estimate makes
+the steps smaller. A short run may end before the queue is too long, so a queue that surely grows by
+more than half the precision counts as well, and so does a backlog inside the system: results that
+leave long after the load. There may be a bound on latency too. Every probe's answer is checked: one
+lost or doubled row voids the figure, and so does a late data engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import chain, repeat
 from math import sqrt
 
 import numpy as np
 
 from headrace.errors import OptionError
 from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.experiments.latency import settled
+from headrace.lab.experiments.ramp import Ramp, estimated
 from headrace.lab.experiments.trial import Bench, Load, Patience, Trial
 from headrace.lab.statistics.intervals import slope_of
+from headrace.lab.statistics.samples import percentile, warm_up_seconds
 
 #: Looks at a queue below which no line is laid through them.
 _LEAST_LOOKS = 20
+#: The least step from a rate that is near.
+_NEAR_STEP = 1.25
 
 
 class ProbeStatus(Enum):
@@ -29,6 +37,7 @@ class ProbeStatus(Enum):
 
     KEPT_UP = "kept up"
     FELL_BEHIND = "fell behind"
+    ESTIMATED = "estimated"  # of a ramp: no probe of a rate
     VOID = "void"  # the probe does not count: wrong answer, or the engine itself was late
 
 
@@ -42,6 +51,9 @@ class Search:
     confirm_seconds: float = 60.0
     patience: Patience = field(default_factory=Patience)
     most_probes: int = 40
+    ramp: bool = False  # let one run with a growing rate say where to begin
+    is_near: bool = False  # the first rate is an estimate: steps from it are small
+    p99_seconds: float = 0.0  # a rate with a greater one does not count; 0: any does
     #: A probe that was void, but for a wrong answer, is made a second time: one that a busy machine
     #: has spoilt is not to spoil the search. A wrong answer counts at once.
     again_if_void: bool = True
@@ -90,6 +102,20 @@ class _Probing:
         self.probes: list[Probe] = []
         self.kept_up: Trial | None = None  # the last one, which is the one at the highest rate
 
+    def ramp(self) -> float:
+        """Estimate the rate by one run; the first rate if it does not count."""
+        ramp = Ramp(first_rate=self._search.first_rate)
+        trial = self._bench.trial(ramp.load(self._cores))
+        if trial.trouble and not trial.void:
+            msg = f"in a ramp: {trial.trouble}"
+            raise _VoidError(msg)
+        rate = ramp.first_rate if trial.void else estimated(trial, ramp)
+        reason = f"a ramp, {trial.void or 'which gives an estimate'}"
+        status = ProbeStatus.VOID if trial.void else ProbeStatus.ESTIMATED
+        self.probes.append(Probe(rate=rate, status=status, reason=reason))
+        self._told(self.probes[-1])
+        return rate
+
     def keeps_up(self, rate: float, seconds: float, *, is_confirmation: bool = False) -> bool:
         if len(self.probes) >= self._search.most_probes:
             msg = f"no rate was found in {len(self.probes)} probes"
@@ -126,21 +152,49 @@ def _status(trial: Trial, search: Search) -> tuple[ProbeStatus, str]:
         return ProbeStatus.VOID, trial.trouble
     if trial.unsustained:
         return ProbeStatus.FELL_BEHIND, trial.unsustained
-    growing = _growing(trial, search)
-    if growing:
-        return ProbeStatus.FELL_BEHIND, growing
+    behind = _growing(trial, search) or _backlog(trial, search) or _late(trial, search)
+    if behind:
+        return ProbeStatus.FELL_BEHIND, behind
     return ProbeStatus.KEPT_UP, ""
+
+
+def _backlog(trial: Trial, search: Search) -> str:
+    """Say how long after the load the last result left; empty if that was soon.
+
+    A system that takes events and only computes at the end keeps its queue short.
+    """
+    after = float(trial.left.max(initial=0.0)) - trial.load.schedule.seconds
+    if after <= search.patience.drain_seconds:
+        return ""
+    return f"the last result left {after:.1f} s after the load"
+
+
+def _late(trial: Trial, search: Search) -> str:
+    """Say that the p99 is above the bound; empty if it is not, or there is no bound."""
+    if not search.p99_seconds:
+        return ""
+    rested = settled(trial, warm_up_seconds(trial.due, trial.latency))
+    if not len(rested):
+        return "no result left after the warm-up"
+    p99 = percentile(rested, 0.99)
+    if p99 <= search.p99_seconds:
+        return ""
+    return f"p99 {p99:.2f} s, above the bound of {search.p99_seconds:g} s"
 
 
 def _growing(trial: Trial, search: Search) -> str:
     """Say by how much the queue surely grows in the second half; empty if it need not.
 
-    Epochs make a queue rise and fall: a half with fewer than five times what is acceptable, and so
-    with few epochs, says nothing.
+    Epochs make a queue rise and fall: a line through a half with fewer than five times what is
+    acceptable, and so with few epochs, says nothing. Of a run that is so short the halves are
+    compared, with room for a part of an epoch.
     """
     seconds, rate = trial.load.schedule.seconds, trial.load.schedule.phases[0].rate
-    if seconds < 10 * search.patience.acceptable_seconds:
-        return ""
+    acceptable = search.patience.acceptable_seconds
+    if seconds < 10 * acceptable:
+        more = _second_half(trial) / rate
+        room = max(search.precision / 2 * seconds / 2, acceptable / 4)
+        return f"the queue has {more:.1f} s more in the second half" if more > room else ""
     half = (trial.queue_seconds >= seconds / 2) & (trial.queue_seconds <= seconds)
     if np.count_nonzero(half) < _LEAST_LOOKS:
         return ""
@@ -148,6 +202,15 @@ def _growing(trial: Trial, search: Search) -> str:
     if found.slope.low <= rate * search.precision / 2:
         return ""
     return f"the queue grows by {found.slope.value:,.0f} events a second"
+
+
+def _second_half(trial: Trial) -> float:
+    """Give how much longer the queue is in the second half of a run, on average."""
+    at, seconds = trial.queue_seconds, trial.load.schedule.seconds
+    first, second = at < seconds / 2, (at >= seconds / 2) & (at <= seconds)
+    if min(np.count_nonzero(first), np.count_nonzero(second)) < _LEAST_LOOKS:
+        return 0.0
+    return float(trial.queue_lengths[second].mean() - trial.queue_lengths[first].mean())
 
 
 def _untold(probe: Probe) -> None:
@@ -169,10 +232,15 @@ def find_rate(
     probing = _Probing(bench, search, cores, told)
     rate, confirmation, void = 0.0, None, ""
     try:
+        if search.ramp:
+            search = replace(search, first_rate=probing.ramp(), is_near=True)
         low, high = _bracket(probing, search)
         if low:
             low, _ = _bisect(probing, search, low, high, search.probe_seconds)
-            if not probing.keeps_up(low, search.confirm_seconds, is_confirmation=True):
+            is_confirmed = search.confirm_seconds <= search.probe_seconds or probing.keeps_up(
+                low, search.confirm_seconds, is_confirmation=True
+            )
+            if not is_confirmed:
                 # Too short a probe had let it pass; from here on all are long.
                 low, high = _step_down(probing, search, low)
                 if low:
@@ -186,20 +254,40 @@ def find_rate(
     )
 
 
+def climb(
+    bench: Bench, search: Search, told: Callable[[Probe], None] = _untold
+) -> Sustainable:
+    """Go up from the first rate in steps of the precision; the rate is 0 if that is too high."""
+    probing = _Probing(bench, search, None, told)
+    rate, next_rate, void = 0.0, search.first_rate, ""
+    try:
+        while probing.keeps_up(next_rate, search.probe_seconds):
+            rate, next_rate = next_rate, next_rate * (1 + search.precision)
+    except _VoidError as error:
+        void, rate = str(error), 0.0
+    return Sustainable(
+        rate=rate, probes=tuple(probing.probes), void=void, confirmation=probing.kept_up
+    )
+
+
 def _bracket(probing: _Probing, search: Search) -> tuple[float, float]:
     """Find a rate that is sustained and one that is not; the first is 0 if none is."""
     rate = search.first_rate
+    near = max(1 + search.precision, _NEAR_STEP)
+    steps = chain((near, near), repeat(2.0)) if search.is_near else repeat(2.0)
     if probing.keeps_up(rate, search.probe_seconds):
-        while probing.keeps_up(rate * 2, search.probe_seconds):
-            rate *= 2
-        return rate, rate * 2
-    while True:
-        lower = _below(rate, search)
+        for step in steps:
+            if not probing.keeps_up(rate * step, search.probe_seconds):
+                return rate, rate * step
+            rate *= step
+    for step in steps:
+        lower = _below(rate, search, step)
         if not lower:
             return 0.0, rate
         if probing.keeps_up(lower, search.probe_seconds):
             return lower, rate
         rate = lower
+    raise AssertionError  # the steps do not end
 
 
 def _step_down(probing: _Probing, search: Search, high: float) -> tuple[float, float]:
@@ -214,9 +302,9 @@ def _step_down(probing: _Probing, search: Search, high: float) -> tuple[float, f
         high = low
 
 
-def _below(rate: float, search: Search) -> float:
-    """Half the rate; 0 where nobody would call it a rate any more."""
-    return rate / 2 if rate / 2 >= search.first_rate / 1024 else 0.0
+def _below(rate: float, search: Search, step: float) -> float:
+    """A step below the rate; 0 where nobody would call it a rate any more."""
+    return rate / step if rate / step >= search.first_rate / 1024 else 0.0
 
 
 def _bisect(

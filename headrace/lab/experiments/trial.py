@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,9 +23,13 @@ class Patience:
 
     acceptable_seconds: float = 1.0  # also the time between two looks
     limit_seconds: float = 5.0
+    drain_seconds: float = 5.0  # after the load, until the last result has left
+    by_age: bool = False  # the limit is of an event's wait: for a rate that grows
 
     def limits(self, rate: float, partitions: int = 1) -> Limits:
         """Give them as events of one partition."""
+        if self.by_age:
+            return Limits.of_age(self.limit_seconds)
         return Limits.of_rate(rate / partitions, self.acceptable_seconds, self.limit_seconds)
 
 
@@ -104,3 +108,17 @@ class Bench(Protocol):
 
     def trial(self, load: Load) -> Trial:
         """Run once."""
+
+
+class Subject(Protocol):
+    """A system that can be asked questions. What it starts for one it keeps for the next."""
+
+    def asked(self, question: str, changes: Mapping[str, Any] | None = None) -> Bench:
+        """Give the bench of a question, with some settings changed.
+
+        Raises:
+            OptionError: there is no such question or setting.
+        """
+
+    def stop(self) -> None:
+        """End what was started."""

@@ -1,1 +1,1 @@
-"""The question that the lab asks: small enough that every row says how old its inputs were."""
+"""The questions that the lab asks: small enough that every row says how old its inputs were."""

@@ -1,4 +1,4 @@
-"""Events of the lab's own question: a number, a key, and the time at which they are to be sent.
+"""Events of the lab's own questions: a number, a key, and the time at which they are to be sent.
 
 Event time is the intended time of sending, so a latency that is taken from it counts every wait.
 """
@@ -29,12 +29,16 @@ class ProbeSettings:
     schedule: tuple[tuple[float, float], ...]  # phases: (seconds, events per second)
     keys: int = 100
     seed: int = 1
-    window_ms: int = 1_000  # of the count
+    window_ms: int = 1_000  # of a window that counts, and between two that slide
+    panes: int = 4  # of a sliding window: it is so many times as long
+    one_in: int = 100  # events, of which a filter keeps one
+    every: int = 100  # events of a key, of which one has a row of running totals
 
     def __post_init__(self) -> None:
-        if self.keys < 1 or self.window_ms < 1:
-            msg = f"{self.keys} keys in windows of {self.window_ms} ms: both must be 1 or more"
-            raise OptionError(msg)
+        for name in ("keys", "window_ms", "panes", "one_in", "every"):
+            if getattr(self, name) < 1:
+                msg = f"{name} = {getattr(self, name)}: it must be 1 or more"
+                raise OptionError(msg)
 
     def read_schedule(self) -> Schedule:
         """Give the schedule."""

@@ -1,10 +1,16 @@
 "use strict";
 // Draws the plots from the samples that the page carries, and again when the warm-up cut moves.
-const DATA = JSON.parse(document.getElementById("data").textContent);
+const WHOLE = JSON.parse(document.getElementById("data").textContent);
+// What is drawn: of one question, which the page lets choose where there are several.
+let DATA = { series: [], figures: [] };
+function ask(question) {
+  const of = (list) => list.filter((each) => each.question === question);
+  DATA = { series: of(WHOLE.series), figures: of(WHOLE.figures) };
+}
 const SHARES = [0.5, 0.9, 0.99, 0.999];
 const W = 520, H = 280, L = 62, R = 14, T = 10, B = 40;
 const NS = "http://www.w3.org/2000/svg";
-const names = [...new Set(DATA.series.map((s) => s.name))];
+const names = [...new Set(WHOLE.series.map((s) => s.name))];
 const color = (name) => `var(--s${Math.max(0, names.indexOf(name)) % 6})`;
 const byId = (id) => document.getElementById(id);
 
@@ -214,11 +220,20 @@ function draw(cut) {
     ? "by rule: " + DATA.series.filter((s) => s.experiment === "latency").map((s) => `${+s.cut.toFixed(1)} s`).join(", ")
     : `${cut.toFixed(1)} s`;
 }
-function start() {
+function drawAll() {
   const slider = byId("cut"), own = DATA.series.filter((s) => s.experiment === "latency" && s.due.length);
   slider.max = own.length ? least(own.map((s) => s.due[s.due.length - 1])) * 0.9 : 0;
   slider.step = slider.max / 200 || 1;
   slider.value = 0;
+  drawRates(); drawWaterfall(); draw(null);
+  drawQueues("queues", ["sustainable", "latency"], "Queue length over time");
+  if (byId("spike-queue")) {
+    drawQueues("spike-queue", ["spike", "fault"], "Queue length around the spike or fault");
+    drawSeries("spike-series", DATA.series.some((s) => s.experiment === "spike") ? "spike" : "fault", null, "Greatest latency around the spike or fault");
+  }
+}
+function start() {
+  const slider = byId("cut"), chosen = byId("question");
   slider.addEventListener("input", () => draw(+slider.value));
   byId("by-rule").addEventListener("click", () => { slider.value = 0; draw(null); });
   byId("theme").addEventListener("click", () => {
@@ -232,12 +247,10 @@ function start() {
     key.className = "key"; key.style.background = color(name);
     entry.append(key, name); legend.append(entry);
   }
-  drawRates(); drawWaterfall(); draw(null);
-  drawQueues("queues", ["sustainable", "latency"], "Queue length over time");
-  if (byId("spike-queue")) {
-    drawQueues("spike-queue", ["spike", "fault"], "Queue length around the spike or fault");
-    drawSeries("spike-series", DATA.series.some((s) => s.experiment === "spike") ? "spike" : "fault", null, "Greatest latency around the spike or fault");
-  }
+  for (const question of WHOLE.questions) chosen.add(new Option(question, question));
+  byId("asking").hidden = WHOLE.questions.length < 2;
+  chosen.addEventListener("change", () => { ask(chosen.value); drawAll(); });
+  ask(WHOLE.questions[0]); drawAll();
   document.documentElement.dataset.drawn = "yes";
 }
 start();

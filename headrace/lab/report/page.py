@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.lab.report.cards import cards, choices
 from headrace.lab.report.published import PUBLISHED
+from headrace.lab.report.tables import label, table
 from headrace.lab.results.folder import RunFolder
 from headrace.lab.results.samples import Series
-from headrace.lab.results.summary import Figure, Summary
+from headrace.lab.results.summary import Figure, Summary, SystemRecord
 from headrace.lab.statistics.samples import warm_up_seconds
 
 #: Results of one trial that the page carries; of more, evenly chosen ones.
@@ -56,11 +58,17 @@ def page(folders: Sequence[RunFolder]) -> str:
         for told in _series(folder.series(), f"{summary.name}: " if several else "")
     ]
     figures = [
-        {**_figure(figure), "label": _label(summary, figure.system, several)}
+        {
+            **_figure(figure), "label": label(summary, figure.system, several),
+            "question": figure.question,
+        }
         for summary in summaries
         for figure in summary.figures
     ]
-    data = json.dumps({"series": series, "figures": figures}, separators=(",", ":"))
+    questions = list(dict.fromkeys(f.question for s in summaries for f in s.figures))
+    data = json.dumps(
+        {"series": series, "figures": figures, "questions": questions}, separators=(",", ":")
+    )
     home = files("headrace.lab.report")
     title = ", ".join(summary.name for summary in summaries)
     return Template(home.joinpath("page.html").read_text("utf-8")).substitute(
@@ -69,10 +77,6 @@ def page(folders: Sequence[RunFolder]) -> str:
         data=data.replace("<", "\\u003c"),
         verdict=_verdict(summaries, several), body=_body(folders, summaries, several),
     )
-
-
-def _label(summary: Summary, system: str, several: bool) -> str:
-    return f"{summary.name}: {system}" if several else system
 
 
 def _figure(figure: Figure) -> dict[str, Any]:
@@ -92,7 +96,8 @@ def _series(trials: Iterable[Series], prefix: str) -> list[dict[str, Any]]:
         every = max(1, -(-len(due) // MOST_SAMPLES))
         looks = max(1, -(-len(trial.queue_seconds) // MOST_QUEUE))
         found.append({
-            "name": f"{prefix}{trial.system}", "experiment": trial.experiment,
+            "name": f"{prefix}{trial.system}", "question": trial.question,
+            "experiment": trial.experiment,
             "repeat": trial.repeat, "one_of": every,
             "cut": round(warm_up_seconds(due, latency), 3) if len(due) else 0.0,
             "due": np.round(due[::every], 4).tolist(),
@@ -116,40 +121,60 @@ def _verdict(summaries: Sequence[Summary], several: bool) -> str:
                 f'<p><span class="bad">{escape(summary.name)} was interrupted</span> '
                 f"({escape(summary.interrupted)}): it has the figures of what was measured.</p>"
             )
-        rates = {f.system: f for f in summary.figures if f.key[1:] == ("sustainable", "rate")}
-        late = {f.system: f for f in summary.figures if f.key[1:] == ("latency", "p99")}
-        best = max(
-            (f for f in rates.values() if f.value is not None), key=lambda f: f.value or 0.0,
-            default=None,
-        )
-        if best is not None and len(rates) > 1:
-            lines.append(
-                f"<p><strong>{escape(_label(summary, best.system, several))}</strong> sustains the "
-                f"highest rate: {_value(best)}.</p>"
-            )
-        for system in summary.systems:
-            name = escape(_label(summary, system.name, several))
-            if system.absent:
-                lines.append(f"<p>{name}: absent. {escape(system.absent)}</p>")
-                continue
-            parts = [
-                f"{what} {_value(found[system.name])}"
-                for what, found in (("sustains", rates), ("p99", late))
-                if system.name in found and found[system.name].value is not None
-            ]
-            parts += [
-                f"spike: {'came back' if f.value else '<span class=bad>did not come back</span>'}"
-                for f in summary.figures
-                if f.key == (system.name, "spike", "came back") and f.value is not None
-            ]
-            voids = [f for f in summary.voids if f.system == system.name]
-            state = (
-                f'<span class="bad">{len(voids)} figures are void</span>: '
-                f"{escape(voids[0].void)}" if voids
-                else '<span class="good">every answer was right</span>'
-            )
-            lines.append(f"<p>{name}: {'; '.join([*parts, state])}.</p>")
+        rates = _by_who(summary, "sustainable", "rate")
+        late = _by_who(summary, "latency", "p99")
+        questions = list(dict.fromkeys(figure.question for figure in summary.figures))
+        for question in questions:
+            asked = [f for f in rates.values() if f.question == question and f.value is not None]
+            if len(rates) > len(questions) and asked:
+                best = max(asked, key=lambda f: f.value or 0.0)
+                name = escape(label(summary, best.system, several))
+                on = f" on {escape(question)}" if len(questions) > 1 else ""
+                lines.append(
+                    f"<p><strong>{name}</strong> sustains the highest rate{on}: "
+                    f"{_value(best)}.</p>"
+                )
+        lines += [_of_system(summary, each, several, rates, late) for each in summary.systems]
     return "\n".join(lines)
+
+
+def _by_who(summary: Summary, experiment: str, name: str) -> dict[tuple[str, str], Figure]:
+    """Give one figure of every system and question."""
+    return {f.key[:2]: f for f in summary.figures if f.key[2:] == (experiment, name)}
+
+
+def _of_system(
+    summary: Summary, system: SystemRecord, several: bool,
+    rates: dict[tuple[str, str], Figure], late: dict[tuple[str, str], Figure],
+) -> str:
+    """Say in a paragraph what a system did."""
+    name = escape(label(summary, system.name, several))
+    if system.absent:
+        return f"<p>{name}: absent. {escape(system.absent)}</p>"
+    own = list(dict.fromkeys(f.question for f in summary.figures if f.system == system.name))
+    parts = []
+    for question in own:
+        told = [
+            f"{what} {_value(found[system.name, question])}"
+            for what, found in (("sustains", rates), ("p99", late))
+            if (system.name, question) in found
+            and found[system.name, question].value is not None
+        ]
+        told += [
+            f"spike: {'came back' if f.value else '<span class=bad>did not come back</span>'}"
+            for f in summary.figures
+            if f.key == (system.name, question, "spike", "came back") and f.value is not None
+        ]
+        if told and len(own) > 1:
+            told[0] = f"<em>{escape(question)}</em> {told[0]}"
+        parts += told
+    voids = [f for f in summary.voids if f.system == system.name]
+    state = (
+        f'<span class="bad">{len(voids)} figures are void</span>: '
+        f"{escape(voids[0].void)}" if voids
+        else '<span class="good">every answer was right</span>'
+    )
+    return f"<p>{name}: {'; '.join([*parts, state])}.</p>"
 
 
 def _value(figure: Figure) -> str:
@@ -161,43 +186,31 @@ def _value(figure: Figure) -> str:
     return f"{figure.value:,.4g}{between} {escape(figure.unit)}"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> str:
-    """Make a table of HTML cells; the last `numbers` columns are figures."""
-    first = len(head) - numbers
-
-    def line(cells: Sequence[str], tag: str) -> str:
-        made = (
-            f"<{tag}{' class=n' if place >= first else ''}>{cell}</{tag}>"
-            for place, cell in enumerate(cells)
-        )
-        return f"<tr>{''.join(made)}</tr>"
-
-    body = "".join(line(row, "td") for row in rows)
-    inside = f"<thead>{line(head, 'th')}</thead><tbody>{body}</tbody>"
-    return f"<div class=scroll><table>{inside}</table></div>"
-
-
 def _body(folders: Sequence[RunFolder], summaries: Sequence[Summary], several: bool) -> str:
     figures = [
-        (_label(summary, figure.system, several), figure)
+        (label(summary, figure.system, several), figure)
         for summary in summaries
         for figure in summary.figures
     ]
     parts = []
     if any(figure.experiment in ("spike", "fault") for _, figure in figures):
         parts.append(_SPIKE)
-    parts.append("<h2>All figures</h2>" + _table(
-        ("system", "experiment", "figure", "value [95 % interval]"),
+    parts += cards(summaries, several) + choices(summaries, several)
+    parts.append("<h2>All figures</h2>" + table(
+        ("system", "question", "experiment", "figure", "value [95 % interval]"),
         (
-            (escape(label), figure.experiment, escape(figure.name), _value(figure))
+            (
+                escape(label), escape(figure.question), figure.experiment, escape(figure.name),
+                _value(figure),
+            )
             for label, figure in figures
         ), 1,
     ))
-    parts.append("<h2>Who ran, and with which settings</h2>" + _table(
+    parts.append("<h2>Who ran, and with which settings</h2>" + table(
         ("system", "kind", "engine that really ran", "settings"),
         (
             (
-                escape(_label(summary, system.name, several)), escape(system.kind),
+                escape(label(summary, system.name, several)), escape(system.kind),
                 escape(system.engine or system.absent),
                 escape(", ".join(f"{k} = {v}" for k, v in system.settings.items())) or "defaults",
             )
@@ -206,11 +219,11 @@ def _body(folders: Sequence[RunFolder], summaries: Sequence[Summary], several: b
         ),
     ))
     parts.append("<h2>As published</h2><p class=soft>Figures of the papers whose definitions are "
-                 "used here, on their machines: beside ours, not against them.</p>" + _table(
+                 "used here, on their machines: beside ours, not against them.</p>" + table(
         ("what", "where", "figure"),
         (tuple(map(escape, row)) for row in PUBLISHED),
     ))
-    parts.append("<h2>Machine</h2>" + _table(
+    parts.append("<h2>Machine</h2>" + table(
         ("run", "what", "figure"),
         (
             (escape(summary.name), escape(what), escape(str(value)))

@@ -25,7 +25,7 @@ def compare(first: Summary, second: Summary) -> list[str]:
 
 
 def _name(figure: Figure) -> str:
-    return f"{figure.system} {figure.experiment} {figure.name}"
+    return " ".join(filter(None, figure.key))
 
 
 def _told(figure: Figure, other: Figure | None) -> str:

@@ -16,15 +16,16 @@ from headrace.lab.experiments.trial import Trial
 
 #: The parts of a latency that have a column of their own, in the order of a result's way.
 STAGES = ("queue", "epoch", "shuffle", "compute", "commit")
+_NAMES = (
+    pa.field("system", pa.string()), pa.field("question", pa.string()),
+    pa.field("experiment", pa.string()), pa.field("repeat", pa.int32()),
+)
 RESULTS = pa.schema([
-    pa.field("system", pa.string()), pa.field("experiment", pa.string()),
-    pa.field("repeat", pa.int32()), pa.field("due", pa.float64()), pa.field("left", pa.float64()),
+    *_NAMES, pa.field("due", pa.float64()), pa.field("left", pa.float64()),
     *(pa.field(f"stage_{name}", pa.float64()) for name in STAGES),
 ])
 QUEUES = pa.schema([
-    pa.field("system", pa.string()), pa.field("experiment", pa.string()),
-    pa.field("repeat", pa.int32()), pa.field("seconds", pa.float64()),
-    pa.field("length", pa.int64()),
+    *_NAMES, pa.field("seconds", pa.float64()), pa.field("length", pa.int64()),
 ])
 
 
@@ -33,6 +34,7 @@ class Kept:
     """A trial whose samples are kept."""
 
     system: str
+    question: str
     experiment: str
     repeat: int
     trial: Trial
@@ -43,6 +45,7 @@ class Series:
     """The samples of one trial, as they are read back."""
 
     system: str
+    question: str
     experiment: str
     repeat: int
     due: F64
@@ -85,6 +88,7 @@ def queues_table(kept: Iterable[Kept]) -> pa.Table:
 def _names(each: Kept, count: int) -> list[pa.Array]:
     return [
         pa.array([each.system] * count, pa.string()),
+        pa.array([each.question] * count, pa.string()),
         pa.array([each.experiment] * count, pa.string()),
         pa.array(np.full(count, each.repeat, np.int32)),
     ]
@@ -92,15 +96,15 @@ def _names(each: Kept, count: int) -> list[pa.Array]:
 
 def series_of(results: pa.Table, queues: pa.Table) -> list[Series]:
     """Read trials back, in the order in which they were kept."""
-    found: dict[tuple[str, str, int], dict[str, npt.NDArray[Any]]] = {}
+    found: dict[tuple[str, str, str, int], dict[str, npt.NDArray[Any]]] = {}
     for table in (results, queues):
         for key, rows in _trials(table):
-            columns = {name: rows[name].to_numpy() for name in table.column_names[3:]}
+            columns = {name: rows[name].to_numpy() for name in table.column_names}
             found.setdefault(key, {}).update(columns)
     none = np.zeros(0)
     return [
         Series(
-            system=system, experiment=experiment, repeat=repeat,
+            system=system, question=question, experiment=experiment, repeat=repeat,
             due=columns.get("due", none), left=columns.get("left", none),
             stages={
                 name: values
@@ -111,21 +115,24 @@ def series_of(results: pa.Table, queues: pa.Table) -> list[Series]:
             queue_seconds=columns.get("seconds", none),
             queue_lengths=columns.get("length", none).astype(np.int64),
         )
-        for (system, experiment, repeat), columns in found.items()
+        for (system, question, experiment, repeat), columns in found.items()
     ]
 
 
-def _trials(table: pa.Table) -> Iterator[tuple[tuple[str, str, int], pa.Table]]:
-    """Cut a table where its first three columns change: a trial's rows stand together."""
+def _trials(table: pa.Table) -> Iterator[tuple[tuple[str, str, str, int], pa.Table]]:
+    """Cut a table where the names of trials change: a trial's rows stand together."""
     if not len(table):
         return
+    # Runs were of one question before they had a column for it.
+    names = [field.name for field in _NAMES if field.name in table.column_names]
     ends: set[int] = set()
-    for name in table.column_names[:3]:
+    for name in names:
         runs = pc.run_end_encode(table[name].combine_chunks())
         ends.update(runs.run_ends.to_pylist())
     start = 0
     for end in sorted(ends):
         rows = table.slice(start, end - start)
-        system, experiment, repeat = (rows[name][0].as_py() for name in table.column_names[:3])
-        yield (system, experiment, repeat), rows
+        told = {name: rows[name][0].as_py() for name in names}
+        key = told["system"], told.get("question", ""), told["experiment"], told["repeat"]
+        yield key, rows
         start = end

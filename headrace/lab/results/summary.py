@@ -42,6 +42,7 @@ class Figure:
     high: float | None
     repeats: tuple[float, ...]  # the figure of each repeat, where there are several
     void: str = ""  # why it does not count; empty if it does
+    question: str = ""  # what the system was asked; empty: the experiment has no questions
 
     @classmethod
     def of_samples(
@@ -57,9 +58,38 @@ class Figure:
         )
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, str, str, str]:
         """What the figure is, whichever run it is of."""
-        return self.system, self.experiment, self.name
+        return self.system, self.question, self.experiment, self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedRecord:
+    """The settings that were chosen for a system and a question."""
+
+    question: str
+    chosen: Mapping[str, Any]
+    rate: float  # sustained with them under the bound; 0: none was with any
+    p99_seconds: float  # the bound
+    tried: tuple[Mapping[str, Any], ...]  # each: settings, rate, said
+
+
+class Shown(Enum):
+    """What a run has shown of a guarantee."""
+
+    YES = "yes"  # in every trial that asked for it
+    NO = "no"  # a trial shows the contrary
+    OPEN = "not shown"  # no trial asked for it, or those that did do not count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """What a run has shown of one promise that a system may make."""
+
+    system: str
+    name: str  # exactly once after a killed worker; order; durability
+    shown: Shown
+    evidence: str  # what was seen, in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +101,7 @@ class SystemRecord:
     engine: str  # what really ran; empty: nothing did
     absent: str  # why it was not measured, and what would install it; empty if it was
     settings: Mapping[str, Any]
+    tuned: tuple[TunedRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +115,7 @@ class Summary:
     systems: tuple[SystemRecord, ...]
     figures: tuple[Figure, ...]
     interrupted: str = ""  # why it ended before all was measured; empty if all was
+    guarantees: tuple[Guarantee, ...] = ()
 
     @property
     def voids(self) -> tuple[Figure, ...]:
@@ -102,6 +134,8 @@ class Summary:
             for name in ("value", "low", "high"):
                 if figure[name] is not None and not math.isfinite(figure[name]):
                     figure[name] = None
+        for guarantee in told["guarantees"]:
+            guarantee["shown"] = guarantee["shown"].value
         plain = json.loads(json.dumps(told))
         check(plain, "the summary")
         return json.dumps(plain, indent=1) + "\n"
@@ -122,9 +156,21 @@ def read_summary(text: str, where: str) -> Summary:
     return Summary(
         name=told["name"], started=told["started"], seconds=told["seconds"],
         calibration=told["calibration"],
-        systems=tuple(SystemRecord(**system) for system in told["systems"]),
+        systems=tuple(
+            SystemRecord(**{
+                **system, "tuned": tuple(
+                    TunedRecord(**{**each, "tried": tuple(each["tried"])})
+                    for each in system.get("tuned", ())
+                ),
+            })
+            for system in told["systems"]
+        ),
         figures=tuple(figure_of(figure) for figure in told["figures"]),
         interrupted=told.get("interrupted", ""),
+        guarantees=tuple(
+            Guarantee(**{**each, "shown": Shown(each["shown"])})
+            for each in told.get("guarantees", ())
+        ),
     )
 
 

@@ -123,7 +123,8 @@ class HeadraceSystem:
         generator = request.generator
         if request.source.kind is SourceKind.ENGINE:
             frame = engine_stream(
-                self._session, Feed.read(request.source.path), generator.schema
+                self._session, Feed.read(request.source.path), generator.schema,
+                per_batch=request.tuning.per_batch,
             )
             columns = [name for name in frame.columns if name not in ("time", "nanos")]
             return ReadFromSpark(frame, columns=columns, timestamp="time")
@@ -164,6 +165,8 @@ def _flags(request: Request, checkpoint: Path) -> list[str]:
     flags = ["--progress=off", f"--job_name={name}", *_shards(request)]
     if request.streaming:
         flags += ["--streaming", f"--checkpoint={checkpoint}"]
+    if request.tuning.trigger_ms:
+        flags.append(f"--trigger_interval={request.tuning.trigger_ms / 1_000}")
     return [*flags, *request.flags]
 
 

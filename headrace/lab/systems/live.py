@@ -1,4 +1,4 @@
-"""Puts a real system under a load: data engines, the lab's question, its answer, its latencies.
+"""Puts a real system under a load: engines, one of the lab's questions, its answer, its latencies.
 
 Starts the engines, lets the system read them to their end, holds the rows against the answer for
 what was sent, and turns the times at which rows left into latencies. A system that raises has a
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,18 +25,19 @@ from headrace.lab.data_engine.launch import DataEngines, Feed
 from headrace.lab.data_engine.schedule import F64, I64, Phase, Schedule
 from headrace.lab.endpoints.names import Drain, DrainKind, Source, SourceKind
 from headrace.lab.experiments.trial import Cost, Load, Trial
-from headrace.lab.probe.answer import closed, right_rows
-from headrace.lab.probe.count import COUNT
 from headrace.lab.probe.events import ProbeSettings
+from headrace.lab.probe.questions import Question, question_of
+from headrace.lab.spec import made
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.harm import KINDS, Harm
-from headrace.lab.systems.system import Outcome, Request, System
+from headrace.lab.systems.system import Outcome, Request, System, Tuning
 from headrace.lab.systems.usage import usage
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Mode, Row
 
 _EVENTS = "headrace.lab.probe.events"
 _WARM_SHARE = 0.1
+_TASK_TRIES = 4
 _SAMPLE_SECONDS = 0.05
 
 
@@ -47,7 +49,48 @@ class LiveSettings:
     partitions: int = 1  # data engines
     keys: int = 100
     window_ms: int = 1_000
+    panes: int = 4  # of a sliding window
+    one_in: int = 100  # events, of which a filter keeps one
+    every: int = 100  # events of a key, of which one has a row of running totals
     warm_seconds: float = 10.0  # at a tenth of the rate, before the load
+    shards: int = 0  # tasks side by side; 0: as many as cores
+    per_batch: int = Tuning().per_batch
+    trigger_ms: int = Tuning().trigger_ms
+    bundle_ms: int = Tuning().bundle_ms
+    bundle_events: int = Tuning().bundle_events
+
+    def tuning(self) -> Tuning:
+        """Give what a request carries of them."""
+        return Tuning(
+            per_batch=self.per_batch, trigger_ms=self.trigger_ms, bundle_ms=self.bundle_ms,
+            bundle_events=self.bundle_events,
+        )
+
+
+class _Host:
+    """Keeps a system between trials; another number of cores starts it anew."""
+
+    def __init__(self, name: str, given: System | None) -> None:
+        self._name, self._given = name, given
+        self._system = given
+        self._cores: int | None = None
+
+    def on(self, cores: int) -> System:
+        """Give the system on so many cores."""
+        if self._given is not None:
+            return self._given
+        if self._system is None or self._cores != cores:
+            self.stop()
+            # A task that has failed is tried again, as on a cluster.
+            self._system = choose(self._name, master=f"local[{cores},{_TASK_TRIES}]")
+            self._cores = cores
+        return self._system
+
+    def stop(self) -> None:
+        """End what was started."""
+        if self._system is not None:
+            self._system.stop()
+            self._system = self._given
 
 
 class LiveBench:
@@ -57,14 +100,27 @@ class LiveBench:
         name: of the system: headrace, spark, direct.
         settings: of the runs.
         system: another one than the name's, for tests.
+        question: what it is asked.
     """
 
-    def __init__(self, name: str, settings: LiveSettings, system: System | None = None) -> None:
+    def __init__(
+        self, name: str, settings: LiveSettings, system: System | None = None,
+        question: str = "count",
+    ) -> None:
         self.name = name
         self._settings = settings
-        self._given = system
-        self._system = system
-        self._cores: int | None = None
+        self._host = _Host(name, system)
+        self._question = question_of(question)
+        if self._question.is_ordered and settings.partitions > 1:
+            msg = f"the question {question} depends on order; set partitions = 1"
+            raise OptionError(msg)
+
+    def asked(self, question: str, changes: Mapping[str, Any] | None = None) -> LiveBench:
+        """Give the bench of a question on the same system, with some settings changed."""
+        told = {**asdict(self._settings), **(changes or {})}
+        bench = LiveBench(self.name, made(LiveSettings, told, self.name), question=question)
+        bench._host = self._host  # one system, whatever it is asked
+        return bench
 
     def trial(self, load: Load) -> Trial:
         """Run once.
@@ -78,70 +134,66 @@ class LiveBench:
         if load.fault is not None and load.fault.kind not in KINDS:
             msg = f"a live system cannot be given the fault {load.fault.kind!r}: {', '.join(KINDS)}"
             raise OptionError(msg)
-        system = self._on(load.cores or self._settings.cores)
-        warm = Phase(self._settings.warm_seconds, load.schedule.phases[0].rate * _WARM_SHARE)
+        settings = self._settings
+        system = self._host.on(load.cores or settings.cores)
+        warm = Phase(settings.warm_seconds, load.schedule.phases[0].rate * _WARM_SHARE)
         schedule = Schedule((warm, *load.schedule.phases))
         asked = ProbeSettings(
             schedule=tuple((phase.seconds, phase.rate) for phase in schedule.phases),
-            keys=self._settings.keys, window_ms=self._settings.window_ms,
+            keys=settings.keys, window_ms=settings.window_ms, panes=settings.panes,
+            one_in=settings.one_in, every=settings.every,
         )
         limits = None if load.patience is None else load.patience.limits(
-            load.schedule.phases[0].rate, self._settings.partitions
+            load.schedule.phases[0].rate, settings.partitions
         )
         name = EventsName(module=_EVENTS, settings=asdict(asked))
         with (
             tempfile.TemporaryDirectory(prefix="headrace-lab-") as folder,
-            DataEngines(
-                name, schedule, partitions=self._settings.partitions, limits=limits
-            ) as engines,
+            DataEngines(name, schedule, partitions=settings.partitions, limits=limits) as engines,
         ):
-            run = _Run(load, asked, schedule, engines)
+            run = _Run(load, self._question, asked, schedule, engines)
             request = Request(
-                workload=COUNT, settings=asked, mode=Mode.STREAMING, folder=Path(folder),
-                source=Source(SourceKind.ENGINE, engines.feed.text()),
-                drain=Drain(DrainKind.VECTOR), shards=self._settings.cores,
+                workload=self._question.workload, settings=asked, mode=Mode.STREAMING,
+                folder=Path(folder), source=Source(SourceKind.ENGINE, engines.feed.text()),
+                drain=Drain(DrainKind.VECTOR), tuning=settings.tuning(),
+                shards=settings.shards or load.cores or settings.cores,
             )
             return run.judged(system, request)
 
-    def _on(self, cores: int) -> System:
-        """Give the system on so many cores; another number starts it anew."""
-        if self._given is not None:
-            return self._given
-        if self._system is None or self._cores != cores:
-            self.stop()
-            self._system, self._cores = choose(self.name, master=f"local[{cores}]"), cores
-        return self._system
-
     def stop(self) -> None:
         """End what was started."""
-        if self._system is not None:
-            self._system.stop()
-            self._system = self._given
+        self._host.stop()
 
 
 class _Run:
     """One trial while it is made."""
 
     def __init__(
-        self, load: Load, asked: ProbeSettings, schedule: Schedule, engines: DataEngines
+        self, load: Load, question: Question, asked: ProbeSettings, schedule: Schedule,
+        engines: DataEngines,
     ) -> None:
-        self._load, self._asked, self._schedule = load, asked, schedule
+        self._load, self._question, self._asked = load, question, asked
+        self._schedule = schedule
         self._engines = engines
         self._warm = schedule.phases[0].seconds
 
     def judged(self, system: System, request: Request) -> Trial:
         """Run the system, and say what came of it."""
         failure, outcome = "", None
-        system.prepare(request)
+        try:
+            system.prepare(request)
+        except OptionError:
+            raise  # it cannot be asked this
+        except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
+            failure = _said(error)
         before = usage(os.getpid(), self._engines.pids)
         idle = sum(status.cpu_seconds for status in self._engines.status())
-        harm = Harm(self._load.fault, self._started)
+        harm = Harm(self._load.fault, self._started, getattr(system, "pid", os.getpid()))
         try:
             with harm:
-                outcome = system.run(request)
+                outcome = None if failure else system.run(request)
         except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
-            said = (str(error).splitlines() or [""])[0]
-            failure = f"the system failed: {type(error).__name__}: {said}"
+            failure = _said(error)
         after = usage(os.getpid(), self._engines.pids)
         with suppress(OSError):
             for client in self._engines.clients:
@@ -172,9 +224,10 @@ class _Run:
         stamped = () if outcome is None else outcome.stamped
         pairs = [(at, row) for at, rows in stamped for row in rows]
         numbers, sure = _sent(feed, statuses)
-        right = closed(self._asked, right_rows(self._asked, numbers), sure)
-        rows = closed(self._asked, [row for _, row in pairs], sure)
-        due, left, queue = self._times(statuses, pairs, sure)
+        question, asked = self._question, self._asked
+        right = question.over(asked, question.right(asked, numbers), sure)
+        rows = question.over(asked, [row for _, row in pairs], sure)
+        due, left, queue = self._times(statuses, pairs, set(rows))
         at, lengths = self._queue(statuses)
         after = due >= 0
         return Trial(
@@ -187,13 +240,12 @@ class _Run:
         )
 
     def _times(
-        self, statuses: Sequence[EngineStatus], pairs: Sequence[tuple[float, Row]], sure: int
+        self, statuses: Sequence[EngineStatus], pairs: Sequence[tuple[float, Row]], over: set[Row]
     ) -> tuple[F64, F64, F64]:
         """Give, of each row, when its newest input was due, when it left, how long it queued."""
         feed, places = self._engines.feed, self._engines.feed.place(0)
         starts = np.array([status.started or 0.0 for status in statuses])
-        ended = set(closed(self._asked, [row for _, row in pairs], sure))
-        kept = [(at, row[3]) for at, row in pairs if row in ended]
+        kept = [(at, row[-1]) for at, row in pairs if row in over]
         last = np.array([number for _, number in kept], dtype=np.int64)
         partitions = places.partition_of(last)
         zero = starts.min() + self._warm
@@ -222,6 +274,11 @@ class _Run:
                 seconds = record[:, 0] + start - min(starts) - self._warm
                 total += np.interp(at, seconds, record[:, 1] - record[:, 2])
         return at, np.rint(total).astype(np.int64)
+
+
+def _said(error: Exception) -> str:
+    said = (str(error).splitlines() or [""])[0]
+    return f"the system failed: {type(error).__name__}: {said}"
 
 
 def _sent(feed: Feed, statuses: Sequence[EngineStatus]) -> tuple[I64, int]:

@@ -1,12 +1,15 @@
-"""The lab's question on PyFlink: a script for an environment of its own, where headrace is not.
+"""The lab's questions on PyFlink: a script for an environment of its own, where headrace is not.
 
-Reads its task from the standard input, one line of JSON, and says on the standard output what
-runs. Stands alone: it knows PyFlink, Arrow and the messages of a data engine.
+Reads tasks from the standard input, a line of JSON each, and says on the standard output what runs
+and when it is done; an empty line, or the end, ends it. Its JVM serves one task after the other.
+Stands alone: it knows PyFlink, Arrow and the messages of a data engine.
 
 PyFlink has no sources in Python, so a clock in Java, a table of numbers at a steady rate, drives a
 function that takes what the engine has at each tick. What it gives enters the job as if a source
 had read it, and no element crosses between Java and Python more often than a key and a window ask
-for. After its job it waits for a line, so that whoever started it can see what it has used.
+for. How far it is lies in the state of Flink, so a job that was restarted reads on from its last
+checkpoint; nothing is acknowledged, since nobody tells Python that a checkpoint is whole. Rows are
+written with the attempt that wrote them: those of a later one stand in for the same of an earlier.
 """
 
 from __future__ import annotations
@@ -26,11 +29,13 @@ from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import RuntimeContext, StreamExecutionEnvironment
 from pyflink.datastream.functions import (
     AggregateFunction,
-    FlatMapFunction,
+    FilterFunction,
+    KeyedProcessFunction,
     MapFunction,
     ProcessWindowFunction,
 )
-from pyflink.datastream.window import TumblingEventTimeWindows
+from pyflink.datastream.state import ValueStateDescriptor
+from pyflink.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
 from pyflink.java_gateway import get_gateway
 from pyflink.table import StreamTableEnvironment
 from pyflink.version import __version__
@@ -40,40 +45,44 @@ LOOK_SECONDS = 0.05
 
 EVENT = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])  # key, number, milliseconds
 ROW = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG(), Types.LONG()])
+SCORED = Types.TUPLE([Types.LONG(), Types.LONG(), Types.LONG()])
+TOTALS = Types.TUPLE([Types.LONG(), Types.LONG()])
+#: A job in one of these states is over.
+OVER = (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED, JobStatus.SUSPENDED)
 
 
-class Take(FlatMapFunction):  # type: ignore[misc]
-    """Takes events from a data engine, some for each element."""
+class Take(KeyedProcessFunction):  # type: ignore[misc]
+    """Takes events from a data engine, some for each tick; all ticks have one key."""
 
     def __init__(self, address: str, most: int, ended: str) -> None:
         self._address, self._most, self._told = address, most, ended
-        self._at = 0
+        self._at: Any = None
         self._file: Any = None
         self._ended = False
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Connect."""
-        del runtime_context
+        self._at = runtime_context.get_state(ValueStateDescriptor("at", Types.LONG()))
         host, _, port = self._address.rpartition(":")
         connection = socket.create_connection((host, int(port)), 60)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = connection.makefile("rwb")
 
-    def flat_map(self, value: Any) -> Iterator[tuple[int, int, int]]:
+    def process_element(self, value: Any, ctx: Any) -> Iterator[tuple[int, int, int]]:
         """Give what there is, at most so many."""
-        del value
+        del value, ctx
         if self._ended:
             return
-        head, body = self._ask(do="pull", **{"from": self._at}, most=self._most, wait=0.0)
+        at = self._at.value() or 0
+        head, body = self._ask(do="pull", **{"from": at}, most=self._most, wait=0.0)
         count = 0
         for batch in pa.ipc.open_stream(body) if body else ():
             count += batch.num_rows
             columns = (batch.column(name).to_pylist() for name in ("key", "number", "nanos"))
             for key, number, nanos in zip(*columns, strict=True):
                 yield key, number, nanos // 1_000_000
-        self._at += count
         if count:
-            self._ask(do="acknowledge", until=self._at)
+            self._at.update(at + count)
         elif head["ended"]:
             self._ended = True
             Path(self._told).touch()
@@ -127,21 +136,64 @@ class WithWindow(ProcessWindowFunction):  # type: ignore[misc]
             yield context.window().start, key, count, last
 
 
+class Score(MapFunction):  # type: ignore[misc]
+    """Gives an event its score."""
+
+    def map(self, value: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Give (score, key, number)."""
+        return value[1] * 31 + value[0], value[0], value[1]
+
+
+class Divisible(FilterFunction):  # type: ignore[misc]
+    """Keeps scores that can be divided."""
+
+    def __init__(self, one_in: int) -> None:
+        self._one_in = one_in
+
+    def filter(self, value: tuple[int, int, int]) -> bool:
+        """Say whether a row is kept."""
+        return value[0] % self._one_in == 0
+
+
+class Running(KeyedProcessFunction):  # type: ignore[misc]
+    """Adds up the numbers of a key, with a row at every Nth event."""
+
+    def __init__(self, every: int) -> None:
+        self._every = every
+        self._so_far: Any = None
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Get the state."""
+        self._so_far = runtime_context.get_state(ValueStateDescriptor("so_far", TOTALS))
+
+    def process_element(
+        self, value: tuple[int, int, int], ctx: Any
+    ) -> Iterator[tuple[int, int, int, int]]:
+        """Take one event."""
+        del ctx
+        count, total = self._so_far.value() or (0, 0)
+        count, total = count + 1, total + value[1]
+        self._so_far.update((count, total))
+        if count % self._every == 0:
+            yield value[0], count, total, value[1]
+
+
 class Leave(MapFunction):  # type: ignore[misc]
-    """Writes rows to a file with the time at which they have left."""
+    """Writes rows to a file with the time at which they have left, and the attempt."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file: Any = None
+        self._attempt = 0
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the file; one task writes to it."""
-        del runtime_context
-        self._file = open(self._path, "a", encoding="utf-8")
+        """Open the file; one task writes to it, a line at a time, so that none is lost with it."""
+        self._attempt = runtime_context.get_attempt_number()
+        self._file = open(self._path, "a", buffering=1, encoding="utf-8")
 
-    def map(self, value: tuple[int, int, int, int]) -> int:
+    def map(self, value: tuple[int, ...]) -> int:
         """Write a line."""
-        self._file.write(json.dumps([time.time(), *value]) + "\n")
+        self._file.write(json.dumps([time.time(), self._attempt, *value]) + "\n")
         return 0
 
     def close(self) -> None:
@@ -149,20 +201,45 @@ class Leave(MapFunction):  # type: ignore[misc]
         self._file.close()
 
 
-def main() -> None:
-    """Run the job to its end."""
-    task = json.loads(sys.stdin.readline())
+def answered(events: Any, task: dict[str, Any]) -> Any:
+    """Give the rows of a question, from events with their times."""
+    if task["question"] == "filter":
+        # Beside the function that takes the events: no element crosses for it.
+        return events.map(Score(), SCORED).filter(Divisible(task["one_in"]))
+    keyed = events.key_by(lambda event: event[0], Types.LONG())
+    if task["question"] == "state":
+        return keyed.process(Running(task["every"]), ROW).set_parallelism(task["shards"])
+    period = Time.milliseconds(task["window_ms"])
+    windows = TumblingEventTimeWindows.of(period)
+    if task["question"] == "sliding":
+        size = Time.milliseconds(task["window_ms"] * task["panes"])
+        windows = SlidingEventTimeWindows.of(size, period)
+    counted = keyed.window(windows).aggregate(CountAndLast(), WithWindow(), TOTALS, ROW)
+    return counted.set_parallelism(task["shards"])
+
+
+def run(task: dict[str, Any]) -> None:
+    """Run a job to its end."""
     settings = Configuration()
-    settings.set_string("python.execution-mode", task["mode"])
-    settings.set_string("python.executable", sys.executable)
-    settings.set_string("python.client.executable", sys.executable)
-    settings.set_string("python.fn-execution.bundle.time", str(task["bundle_ms"]))
-    settings.set_string("execution.checkpointing.interval", f"{task['checkpoint_ms']} ms")
-    settings.set_string("execution.checkpointing.dir", task["checkpoint"])
-    settings.set_string("rest.bind-address", "127.0.0.1")
-    settings.set_string("rest.address", "127.0.0.1")
+    for name, value in {
+        "python.execution-mode": task["mode"],
+        "python.executable": sys.executable,
+        "python.client.executable": sys.executable,
+        "python.fn-execution.bundle.time": task["bundle_ms"],
+        "python.fn-execution.bundle.size": task["bundle_events"],
+        "execution.checkpointing.interval": f"{task['checkpoint_ms']} ms",
+        "execution.checkpointing.dir": task["checkpoint"],
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 3,
+        "restart-strategy.fixed-delay.delay": "100 ms",
+        "rest.bind-address": "127.0.0.1",
+        "rest.address": "127.0.0.1",
+    }.items():
+        settings.set_string(name, str(value))
     env = StreamExecutionEnvironment.get_execution_environment(settings)
-    env.set_parallelism(task["shards"])
+    # What runs side by side says so itself. The function with which `key_by` finds keys cannot be
+    # told; two of them would take turns with the events, and change the order of a key's.
+    env.set_parallelism(1)
     env.get_config().set_auto_watermark_interval(task["bundle_ms"])
     tables = StreamTableEnvironment.create(env)
     tables.execute_sql(
@@ -170,32 +247,23 @@ def main() -> None:
         f"'rows-per-second' = '{task['ticks_per_second']}')"
     )
     times = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Millis())
-    (
+    events = (
         tables.to_data_stream(tables.from_path("ticks"))
-        .flat_map(Take(task["address"], task["per_tick"], task["ended"]), EVENT)
-        .set_parallelism(1)
+        .key_by(lambda _tick: 0, Types.INT())
+        .process(Take(task["address"], task["per_tick"], task["ended"]), EVENT)
         .assign_timestamps_and_watermarks(times)
-        .set_parallelism(1)
-        .key_by(lambda event: event[0], Types.LONG())
-        .window(TumblingEventTimeWindows.of(Time.milliseconds(task["window_ms"])))
-        .aggregate(
-            CountAndLast(), WithWindow(), Types.TUPLE([Types.LONG(), Types.LONG()]), ROW
-        )
-        .map(Leave(task["rows"]), Types.LONG())
-        .set_parallelism(1)
     )
+    answered(events, task).map(Leave(task["rows"]), Types.LONG())
     java = env._j_stream_execution_environment.getClass().getName()  # noqa: SLF001 (who ran)
     said = {"engine": f"PyFlink {__version__} DataStream, {task['mode']} mode", "class": java}
     print(json.dumps(said), flush=True)
     _until_drained(env.execute_async("headrace lab"), task)
-    print(json.dumps({"done": True}), flush=True)
-    sys.stdin.readline()
 
 
 def _until_drained(job: Any, task: dict[str, Any]) -> None:
     """Let a job run until all events are taken; then end its time, which closes its windows."""
     while not Path(task["ended"]).exists():
-        if job.get_job_status().result() not in (JobStatus.CREATED, JobStatus.RUNNING):
+        if job.get_job_status().result() in OVER:
             job.get_job_execution_result().result()  # raises what has failed
             return
         time.sleep(LOOK_SECONDS)
@@ -203,6 +271,17 @@ def _until_drained(job: Any, task: dict[str, Any]) -> None:
     native = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.NATIVE
     job._j_job_client.stopWithSavepoint(True, task["savepoint"], native).get()  # noqa: SLF001
     job.get_job_execution_result().result()
+
+
+def main() -> None:
+    """Run one task after the other."""
+    get_gateway()  # starts the JVM
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        if not line.strip():
+            return
+        run(json.loads(line))
+        print(json.dumps({"done": True}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 """PyFlink's DataStream API, in an environment of its own: what a user of Python streams would pick.
 
-Starts `pyflink_job` with that environment's Python and tells it where the data engine is; reads the
-rows that it has written, with the times at which they left. Knows the lab's question alone, and one
-data engine.
+Starts `pyflink_job` with that environment's Python, once, and tells it what to run and where the
+data engine is; reads the rows that it has written, with the times at which they left. Knows the
+lab's questions alone, and one data engine.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -25,9 +27,6 @@ from headrace.lab.workload import Row
 TICKS_PER_SECOND = 50
 #: Events that one look brings, at most.
 EVENTS_PER_TICK = 50_000
-#: How long elements may be held to cross between Java and Python together; PyFlink's own 1,000 ms
-#: would be the latency, and its rate is no higher by it.
-BUNDLE_MS = 100
 CHECKPOINT_MS = 1_000
 
 #: What a system of each name is told of how Python runs.
@@ -53,12 +52,22 @@ class PyFlinkSystem:
         self._cores = cores
         self._python = python or environments.python_of("pyflink")
         self._job: subprocess.Popen[str] | None = None
+        self._home: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process that has started the JVM; this one if none has."""
+        return os.getpid() if self._job is None else self._job.pid
 
     def prepare(self, request: Request) -> None:
-        """Refuse what it cannot answer; each run starts a JVM of its own."""
-        self.stop()
-        if request.workload.full_name != "probe count":
-            msg = f"PyFlink is asked the lab's own question only, not {request.workload.full_name}"
+        """Refuse what it cannot answer; start the process and its JVM, if they are not there.
+
+        Raises:
+            OptionError: it cannot answer; says why.
+            TransportError: it did not start; says its last words.
+        """
+        if request.workload.suite != "probe":
+            msg = f"PyFlink is asked the lab's own questions only, not {request.workload.full_name}"
             raise OptionError(msg)
         if request.source.kind is not SourceKind.ENGINE:
             msg = "PyFlink reads data engines only; use the source engine"
@@ -66,6 +75,25 @@ class PyFlinkSystem:
         if len(Feed.read(request.source.path).addresses) != 1:
             msg = "PyFlink reads one data engine; set partitions = 1"
             raise OptionError(msg)
+        if self._job is not None and self._job.poll() is not None:
+            self.stop()
+        if self._job is None:
+            self._start()
+
+    def _start(self) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="headrace-lab-pyflink-")
+        with self._log.open("w", encoding="utf-8") as errors:
+            self._job = subprocess.Popen(
+                [str(self._python), str(_JOB)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=errors, text=True, cwd=self._home.name,
+                env=environments.surroundings(self._python),
+            )
+        self._heard("ready")
+
+    @property
+    def _log(self) -> Path:
+        assert self._home is not None
+        return Path(self._home.name) / "pyflink.log"
 
     def run(self, request: Request) -> Outcome:
         """Run the job to the end of its input.
@@ -76,18 +104,21 @@ class PyFlinkSystem:
         rows = request.folder / "rows.jsonl"
         rows.touch()
         (address,) = Feed.read(request.source.path).addresses
-        settings = request.settings
+        settings, tuning = request.settings, request.tuning
         schedule = settings.read_schedule()
         task = {
-            "address": address, "window_ms": settings.window_ms, "rows": str(rows),
+            "question": request.workload.name, "address": address, "rows": str(rows),
+            "window_ms": settings.window_ms, "panes": settings.panes,
+            "one_in": settings.one_in, "every": settings.every,
             "mode": self._mode, "shards": request.shards or self._cores,
-            "bundle_ms": BUNDLE_MS, "per_tick": EVENTS_PER_TICK,
+            "bundle_ms": tuning.bundle_ms, "bundle_events": tuning.bundle_events,
+            "per_tick": EVENTS_PER_TICK,
             "ticks_per_second": TICKS_PER_SECOND, "ended": str(request.folder / "ended"),
             "savepoint": (request.folder / "savepoint").as_uri(),
             "checkpoint_ms": CHECKPOINT_MS, "checkpoint": checkpoint_of(request).as_uri(),
         }
         start = time.perf_counter()
-        said = self._ran(task, request.folder)
+        said = self._ran(task)
         seconds = time.perf_counter() - start
         stamped = read_rows(rows)
         return Outcome(
@@ -97,41 +128,46 @@ class PyFlinkSystem:
             stamped=tuple((at, (row,)) for at, row in stamped),
         )
 
-    def _ran(self, task: dict[str, Any], folder: Path) -> dict[str, str]:
-        """Start the job and wait for its end; its process stays until `stop` or the next run."""
-        log = folder / "pyflink.log"
-        with log.open("w", encoding="utf-8") as errors:
-            job = self._job = subprocess.Popen(
-                [str(self._python), str(_JOB)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=errors, text=True, cwd=folder, env=environments.surroundings(self._python),
-            )
-        assert job.stdin is not None and job.stdout is not None
+    def _ran(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Let the process run a job to its end; it stays for the next one."""
+        assert self._job is not None and self._job.stdin is not None
+        with suppress(BrokenPipeError):  # its last words say why
+            self._job.stdin.write(json.dumps(task) + "\n")
+            self._job.stdin.flush()
+        return self._heard("done")
+
+    def _heard(self, word: str) -> dict[str, Any]:
+        """Listen until the process has said a word; give all that it said.
+
+        Raises:
+            TransportError: it has ended instead; says its last words.
+        """
+        job = self._job
+        assert job is not None and job.stdout is not None
         told: dict[str, Any] = {}
-        try:
-            job.stdin.write(json.dumps(task) + "\n")
-            job.stdin.flush()
-            for line in job.stdout:  # to its end, or to the word that all is done
-                told |= json.loads(line) if line.startswith("{") else {}
-                if told.get("done"):
-                    return told
-        except BrokenPipeError:
-            pass  # its last words say why
+        for line in job.stdout:
+            told |= json.loads(line) if line.startswith("{") else {}
+            if told.get(word):
+                return told
         job.wait()
-        said = last_words(log.read_text(encoding="utf-8"))
+        said = last_words(self._log.read_text(encoding="utf-8"))
+        self.stop()
         msg = f"PyFlink ended with {job.returncode}: {said}"
         raise TransportError(msg)
 
     def stop(self) -> None:
-        """End the process of the last run."""
+        """End the process."""
         job, self._job = self._job, None
-        if job is None:
-            return
-        try:
-            with suppress(BrokenPipeError):
-                job.communicate("\n", timeout=_PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:  # it was interrupted, and its job goes on
-            job.kill()
-            job.wait()
+        home, self._home = self._home, None
+        if job is not None:
+            try:
+                with suppress(BrokenPipeError):
+                    job.communicate("\n", timeout=_PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:  # it was interrupted, and its job goes on
+                job.kill()
+                job.wait()
+        if home is not None:
+            home.cleanup()
 
 
 def last_words(log: str) -> str:
@@ -143,9 +179,18 @@ def last_words(log: str) -> str:
 
 
 def read_rows(path: Path) -> list[tuple[float, Row]]:
-    """Read the rows that a job has written, each with the time at which it left."""
-    found = []
+    """Read the rows that a job has written, each with the time at which it left.
+
+    A job that was restarted writes rows again: what a later attempt has written stands in for what
+    an earlier one has written of the same window and key, event, or count of a key. That is what
+    the first two columns say, in every question. What one attempt writes twice stays.
+    """
+    found: dict[Row, tuple[int, list[tuple[float, Row]]]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
-        at, *row = json.loads(line)
-        found.append((float(at), tuple(row)))
-    return found
+        at, attempt, *values = json.loads(line)
+        row = tuple(values)
+        before, rows = found.get(row[:2], (attempt, []))
+        if attempt > before:
+            rows = []
+        found[row[:2]] = attempt, [*rows, (float(at), row)]
+    return [each for _, rows in found.values() for each in rows]

@@ -107,7 +107,10 @@ class SparkSystem:
     def _events(self, session: Any, request: Request) -> Any:
         generator = request.generator
         if request.source.kind is SourceKind.ENGINE:
-            return engine_stream(session, Feed.read(request.source.path), generator.schema)
+            return engine_stream(
+                session, Feed.read(request.source.path), generator.schema,
+                per_batch=request.tuning.per_batch,
+            )
         if _paced(request):
             return _paced_events(session, generator, request.folder / "log")
         folder = Path(request.source.path or request.folder / "log")
@@ -171,6 +174,8 @@ def _stream(answer: Any, request: Request, drain: FrameDrain, checkpoint: Path) 
         if closes:
             _close(request)
         writer = writer.trigger(availableNow=True)
+    elif request.tuning.trigger_ms:
+        writer = writer.trigger(processingTime=f"{request.tuning.trigger_ms} milliseconds")
     start = time.perf_counter()
     query = writer.start()
     try:

@@ -46,6 +46,16 @@ def _unwatched(look: Callable[[], Glance]) -> AbstractContextManager[Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """What a user would turn to get more out of a system. One that knows it not does not see it."""
+
+    per_batch: int = 1_000_000  # events of a batch, at most: headrace, Spark
+    trigger_ms: int = 0  # between the beginnings of two batches; 0: at once: headrace, Spark
+    bundle_ms: int = 100  # that elements wait to cross to Python together: PyFlink
+    bundle_events: int = 1_000  # that cross together: PyFlink
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One workload to be run once."""
 
@@ -59,6 +69,7 @@ class Request:
     readers: int = 1  # how many share the generator's events, where they can run side by side
     pace: bool = False  # events arrive when they are due, not as fast as they can be read
     flags: tuple[str, ...] = ()  # more options of headrace's runner; other systems do not see them
+    tuning: Tuning = field(default_factory=Tuning)
     watch: Watch = _unwatched
 
     def __post_init__(self) -> None:

@@ -115,7 +115,35 @@ def test_a_reader_that_does_not_keep_up_ends_the_making() -> None:
     # Looked at after 50, 100, 150, ... events: 30, 55, 80 and so on wait (what is made at a look
     # is half a step old); the first look that counts is the second one, the fourth ends it.
     assert queue.unsustained == "above 50 for 4 looks in a row"
-    assert queue.total == queue.made == 250
+    # What was made at that look and not taken is not sent any more; the record has the queue.
+    assert queue.total == queue.made == queue.pulled < 250
+    assert max(sample.made - sample.pulled for sample in queue.samples) == 250 - queue.pulled
+
+
+def test_what_a_reader_has_planned_with_is_still_sent_when_it_is_cut_off() -> None:
+    queue = queue_of(limits=Limits(acceptable=50, limit=60))
+    queue.start(START)
+    queue.advance(START + 0.3)
+    assert queue.offer() == 31
+    queue.advance(START + 1)
+    assert queue.unsustained
+    assert queue.total == queue.made == 31
+    assert numbers(queue.pull(0, 100)) == list(range(31))
+    queue.advance(START + 2)
+    assert queue.ended and queue.made == 31
+
+
+def test_a_reader_whose_events_wait_for_too_long_is_cut_off_at_any_rate() -> None:
+    queue = queue_of(limits=Limits.of_age(0.5))
+    queue.start(START)
+    said = []
+    for seconds in (0.1, 0.2, 0.3, 0.4, 0.5, 0.79, 0.9):
+        queue.advance(START + seconds)
+        said.append(queue.unsustained)
+        if seconds == 0.5:
+            queue.pull(0, 30)  # the next one was due at 0.3 s
+    assert said == [""] * 6 + ["an event has waited 0.6 s, more than 0.5 s"]
+    assert queue.total == 30
 
 
 def test_a_reader_that_keeps_up_sees_the_whole_schedule() -> None:

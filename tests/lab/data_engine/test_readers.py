@@ -21,9 +21,9 @@ from headrace.lab.data_engine.launch import DataEngines, Feed
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.endpoints.local_drains import LocalDrain
 from headrace.lab.endpoints.names import DrainKind
-from headrace.lab.probe.answer import right_rows
-from headrace.lab.probe.count import COUNT
 from headrace.lab.probe.events import ProbeGenerator, ProbeSettings
+from headrace.lab.probe.pipelines.count import COUNT
+from headrace.lab.probe.questions import QUESTIONS
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Row
 from headrace.testing import LocalRunner
@@ -98,14 +98,14 @@ def beam_rows(runner: Any, flags: list[str]) -> list[Row]:
 def test_the_local_runner_reads_engines_as_an_unbounded_source(tmp_path: Path) -> None:
     flags = ["--streaming", f"--checkpoint={tmp_path / 'c'}", "--progress=off"]
     found = beam_rows(LocalRunner(), flags)
-    assert judge(found, right_rows(SETTINGS, np.arange(2_000))).right
+    assert judge(found, QUESTIONS["count"].right(SETTINGS, np.arange(2_000))).right
 
 
 def test_beams_own_runner_reads_engines_as_an_unbounded_source() -> None:
     from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
     found = beam_rows(FnApiRunner(), ["--streaming"])
-    assert judge(found, right_rows(SETTINGS, np.arange(2_000))).right
+    assert judge(found, QUESTIONS["count"].right(SETTINGS, np.arange(2_000))).right
 
 
 @pytest.mark.spark

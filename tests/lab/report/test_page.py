@@ -14,10 +14,12 @@ from headrace.errors import OptionError
 from headrace.lab.laboratory import run_spec
 from headrace.lab.report.page import page, write_page
 from headrace.lab.results.folder import RunFolder
+from headrace.lab.results.summary import Shown
 from headrace.lab.spec import read_spec
 
 SPEC = """
 name = "shown"
+questions = ["count", "state"]
 [systems.fake]
 capacity = 2000
 epoch_seconds = 0.3
@@ -53,7 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def test_the_verdict_comes_first_and_names_what_is_void_and_absent(folder: RunFolder) -> None:
     text = page([folder])
     verdict = text[text.index('class="verdict"') : text.index('id="legend"')]
-    assert re.search(r"fake: sustains [\d,.]+ .*every answer was right", verdict)
+    both = r"fake: <em>count</em> sustains [\d,.]+ .*<em>state</em> .*every answer was right"
+    assert re.search(both, verdict)
     assert re.search(r"\d+ figures are void</span>: at 1,000 events/s: wrong answer", verdict)
     assert "pyflink: absent." in verdict
 
@@ -71,11 +74,34 @@ def test_the_page_carries_the_samples_of_every_repeat(folder: RunFolder) -> None
     (data,) = re.findall(r'id="data">(.*?)</script>', text, flags=re.S)
     series = json.loads(data)["series"]
     latency = [s for s in series if s["experiment"] == "latency"]
-    assert [s["repeat"] for s in latency] == [0, 1]
+    assert [(s["question"], s["repeat"]) for s in latency] == [
+        ("count", 0), ("state", 0), ("count", 1), ("state", 1),
+    ]
     kept = [s for s in folder.series() if s.experiment == "latency"]
     for told, raw in zip(latency, kept, strict=True):
         assert len(told["due"]) == -(-len(raw.due) // told["one_of"])
         assert len(told["due"]) == len(told["latency"]) <= 10_000
+
+
+def test_the_page_has_what_was_shown_of_guarantees_and_which_settings_were_chosen(
+    tmp_path: Path,
+) -> None:
+    text = SPEC.replace("capacity = 2000", "capacity = 2000\ncandidates = [{}, {capacity = 3000}]")
+    text = text.replace("[spike]\ncalm_seconds = 10", "[tuning]\nacceptable_seconds = 0.5\n[fault]")
+    folder = run_spec(read_spec(text), tmp_path)
+    (tuned, _) = folder.summary().systems[0].tuned
+    assert (tuned.question, tuned.chosen) == ("count", {"capacity": 3000})
+    shown = {(each.system, each.name[:5]): each.shown for each in folder.summary().guarantees}
+    assert shown["fake", "exact"] is Shown.YES
+    assert shown["fake", "order"] is Shown.YES
+    assert shown["<b>bad</b>", "order"] is Shown.NO
+    # Without a rate there is no load to kill a worker under.
+    assert shown["<b>bad</b>", "exact"] is Shown.OPEN
+    html = page([folder])
+    assert "Guarantees, as this run has shown them" in html
+    assert "every row came once: count " in html
+    assert "<strong>capacity = 3000, chosen</strong>" in html
+    assert "no higher" in html
 
 
 def test_a_page_that_is_there_is_not_overwritten(folder: RunFolder, tmp_path: Path) -> None:
@@ -113,6 +139,10 @@ const colour = () => getComputedStyle(document.body).backgroundColor;
 const before = colour();
 document.getElementById("theme").click();
 document.documentElement.dataset.theming = String(before !== colour());
+const chosen = document.getElementById("question");
+document.documentElement.dataset.asking = String(!document.getElementById("asking").hidden);
+chosen.value = "state"; chosen.dispatchEvent(new Event("change"));
+document.documentElement.dataset.other = document.getElementById("latency-rows").textContent;
 document.documentElement.dataset.wide = String(document.documentElement.scrollWidth > innerWidth);
 </script>"""
 
@@ -140,6 +170,8 @@ def test_in_a_browser_every_plot_has_data_and_the_controls_work(
     assert attribute(dom, "first") == attribute(dom, "back") != attribute(dom, "moved")
     assert attribute(dom, "told") == "9.0 s"
     assert attribute(dom, "theming") == "true"
+    assert attribute(dom, "asking") == "true"
+    assert attribute(dom, "other").startswith("fake")
     assert attribute(dom, "wide") == "false"
 
 
@@ -153,4 +185,4 @@ def test_the_figures_in_the_page_are_those_of_the_summary(
     figures = {f.key: f.value for f in folder.summary().figures}
     for (value, unit), share in zip(told, ("p50", "p90", "p99"), strict=False):
         seconds = float(value) / (1_000 if unit == "ms" else 1)
-        assert seconds == pytest.approx(figures["fake", "latency", share], rel=0.02)
+        assert seconds == pytest.approx(figures["fake", "count", "latency", share], rel=0.02)

@@ -49,14 +49,14 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def test_samples_come_back_as_they_were_trial_by_trial(tmp_path: Path) -> None:
     bench = FakeBench()
     trials = [bench.trial(Load(schedule=Schedule.steady(rate, 2))) for rate in (100, 200, 300)]
-    names = [("a", "latency", 0), ("a", "latency", 1), ("b", "latency", 0)]
+    names = [("a", "count", 0), ("a", "state", 0), ("a", "state", 1)]
     folder = RunFolder.create(tmp_path, "mine", NOW)
     folder.write_samples(
-        Kept(system=s, experiment=e, repeat=r, trial=trial)
-        for (s, e, r), trial in zip(names, trials, strict=True)
+        Kept(system=s, question=q, experiment="latency", repeat=r, trial=trial)
+        for (s, q, r), trial in zip(names, trials, strict=True)
     )
     found = folder.series()
-    assert [(each.system, each.experiment, each.repeat) for each in found] == names
+    assert [(each.system, each.question, each.repeat) for each in found] == names
     for each, trial in zip(found, trials, strict=True):
         np.testing.assert_array_equal(each.due, trial.due)
         np.testing.assert_array_equal(each.left, trial.left)

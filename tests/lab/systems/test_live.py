@@ -18,6 +18,7 @@ from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.latency import summed_up
 from headrace.lab.experiments.trial import Fault, Load, Patience
 from headrace.lab.experiments.waterfall import waterfall
+from headrace.lab.spec import QUESTIONS
 from headrace.lab.systems import harm
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.harm import python_workers
@@ -25,6 +26,9 @@ from headrace.lab.systems.live import LiveBench, LiveSettings
 from headrace.lab.systems.system import Outcome, Request
 from headrace.lab.systems.usage import usage
 from headrace.lab.workload import Mode, Row
+
+#: Every question on every system: minutes.
+SLOW = "HEADRACE_SLOW" in os.environ
 
 
 class Counting:
@@ -143,21 +147,25 @@ def test_what_cannot_be_done_to_a_live_system_is_refused() -> None:
 
 def test_a_fault_that_could_not_be_made_voids_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """The counter has no worker that could be killed; a Spark of other tests may have some."""
-    monkeypatch.setattr(harm, "python_workers", lambda _root: [])
+    monkeypatch.setattr(harm, "python_workers", lambda _root: {})
     fault = Fault(kind="kill-worker", at_seconds=0.2)
     trial = bench().trial(Load(schedule=Schedule.steady(4_000, 1), fault=fault))
-    assert trial.trouble == "the fault kill-worker was not made: no worker was found at its time"
+    assert trial.trouble == "the fault kill-worker was not made: no worker was at work at its time"
 
 
 def test_only_python_below_a_jvm_of_ours_is_a_worker(tmp_path: Path) -> None:
     for pid, name, parent in (
         (10, "python3", 1), (11, "java", 10), (12, "python3", 11), (13, "python3", 12),
         (14, "python3", 10), (15, "bash", 11), (20, "java", 1), (21, "python3", 20),
+        # A system's own process, with a JVM and a worker of its own.
+        (30, "python3", 10), (31, "java", 30), (32, "bash", 31), (33, "python3", 32),
     ):
         (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} 0")
-    assert python_workers(10, tmp_path) == [13]
-    assert python_workers(10, tmp_path / "nowhere") == []
+        rest = " ".join(["0"] * 9)
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} {rest} {pid} 5 0")
+    assert python_workers(10, tmp_path) == {13: 18}
+    assert python_workers(30, tmp_path) == {33: 38}
+    assert python_workers(10, tmp_path / "nowhere") == {}
 
 
 def test_usage_counts_a_process_without_those_that_are_left_out() -> None:
@@ -171,9 +179,22 @@ def test_usage_counts_a_process_without_those_that_are_left_out() -> None:
     assert usage(os.getpid(), proc=Path("/nowhere")) is None
 
 
-def test_beams_local_runner_answers_right() -> None:
-    settings = LiveSettings(keys=4, window_ms=500, warm_seconds=0.5)
-    trial = LiveBench("direct", settings).trial(load(rate=1_000, seconds=2))
+SMALL = LiveSettings(keys=4, window_ms=500, warm_seconds=2, panes=3, one_in=7, every=25)
+
+
+def test_a_question_of_order_wants_one_data_engine() -> None:
+    with pytest.raises(OptionError, match="the question state depends on order"):
+        LiveBench("direct", SMALL).asked("state", {"partitions": 2})
+    with pytest.raises(OptionError, match="there is no question 'join'"):
+        LiveBench("direct", SMALL).asked("join")
+    with pytest.raises(OptionError, match="direct has no setting 'shard'"):
+        LiveBench("direct", SMALL).asked("count", {"shard": 2})
+
+
+@pytest.mark.parametrize("question", QUESTIONS if SLOW else ["count", "state"])
+def test_beams_local_runner_answers_right(question: str) -> None:
+    bench = LiveBench("direct", SMALL).asked(question, {"warm_seconds": 0.5})
+    trial = bench.trial(load(rate=1_000, seconds=2))
     assert not trial.trouble
     assert "FnApiRunner" in trial.engine
     assert len(trial.due) >= 3 * 4
@@ -187,6 +208,18 @@ def test_headrace_survives_the_kill_of_a_worker_with_a_right_answer(spark: Any) 
     trial = LiveBench("headrace", settings, choose("headrace", spark)).trial(asked)
     assert not trial.trouble
     assert float(trial.left.max()) > fault.at_seconds
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["headrace", "spark"] if SLOW else ["headrace"])
+@pytest.mark.parametrize("question", QUESTIONS if SLOW else ["state"])
+def test_headrace_and_spark_answer_every_question_right(
+    spark: Any, name: str, question: str
+) -> None:
+    bench = LiveBench(name, SMALL, choose(name, spark), question)
+    trial = bench.trial(load(rate=1_000, seconds=4))
+    assert not trial.trouble
+    assert len(trial.due) >= 3 * 4
 
 
 @pytest.mark.spark

@@ -15,39 +15,42 @@ from headrace.lab.benches import AbsentError, bench_of
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.environments import NotInstalledError, folder_of, install, python_of
 from headrace.lab.experiments.trial import Load, Patience, Trial
-from headrace.lab.spec import SystemSpec
+from headrace.lab.spec import QUESTIONS, SystemSpec
 from headrace.lab.systems import pyflink_system
 from headrace.lab.systems.live import LiveBench, LiveSettings
-from headrace.lab.systems.pyflink_system import PyFlinkSystem
+from headrace.lab.systems.pyflink_system import PyFlinkSystem, read_rows
 
 #: Counts in plain Python what the job counts on Flink, and speaks as it does.
 FAKE = '''
 import json, sys, time
 from collections import Counter
 from headrace.lab.data_engine.client import EngineClient
-task = json.loads(sys.stdin.readline())
 print("a warning that is no JSON")
-print(json.dumps({"engine": "a fake, " + task["mode"] + " mode"}), flush=True)
-size, counts, lasts, at = task["window_ms"], Counter(), {}, 0
-with EngineClient(task["address"]) as client, open(task["rows"], "a") as out:
-    while True:
-        batches, status = client.pull(at, task["per_tick"], wait=0.02)
-        for batch in batches:
-            at += batch.num_rows
-            for nanos, key, number in zip(*(batch.column(n).to_pylist() for n in
-                                            ("nanos", "key", "number"))):
-                place = (nanos // 1_000_000 // size * size, key)
-                counts[place] += 1
-                lasts[place] = number
-        client.acknowledge(at)
-        done = status.ended and not batches
-        newest = max((window for window, _ in counts), default=0)
-        for place in [p for p in counts if p[0] < newest or done]:
-            out.write(json.dumps([time.time(), *place, counts.pop(place), lasts[place]]) + "\\n")
-        if done:
-            break
-print(json.dumps({"done": True}), flush=True)
-sys.stdin.readline()
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    if not line.strip():
+        break
+    task = json.loads(line)
+    print(json.dumps({"engine": "a fake, " + task["mode"] + " mode"}), flush=True)
+    size, counts, lasts, at = task["window_ms"], Counter(), {}, 0
+    with EngineClient(task["address"]) as client, open(task["rows"], "a") as out:
+        while True:
+            batches, status = client.pull(at, task["per_tick"], wait=0.02)
+            for batch in batches:
+                at += batch.num_rows
+                for nanos, key, number in zip(*(batch.column(n).to_pylist() for n in
+                                                ("nanos", "key", "number"))):
+                    place = (nanos // 1_000_000 // size * size, key)
+                    counts[place] += 1
+                    lasts[place] = number
+            done = status.ended and not batches
+            newest = max((window for window, _ in counts), default=0)
+            for place in [p for p in counts if p[0] < newest or done]:
+                row = [time.time(), 0, *place, counts.pop(place), lasts[place]]
+                out.write(json.dumps(row) + "\\n")
+            if done:
+                break
+    print(json.dumps({"done": True}), flush=True)
 '''
 BROKEN = '''
 import sys
@@ -88,13 +91,16 @@ def test_rows_that_a_job_writes_are_judged_and_timed(fake: Path) -> None:
     made = LiveBench(
         system.name, LiveSettings(keys=4, window_ms=250, warm_seconds=0.5), system
     )
-    for _ in range(2):  # the process of a run ends with the next one
+    processes = set()
+    for _ in range(2):  # one process, whose JVM is started once
         trial = made.trial(load())
+        processes.add(system.pid)
         assert not trial.trouble
         assert trial.engine == "a fake, thread mode, 2 shards"
         assert 7 * 4 <= len(trial.due) <= 8 * 4
         assert 0 < float(trial.latency.min())
-        assert trial.cost.cpu_seconds is not None and trial.cost.cpu_seconds > 0.1
+        assert trial.cost.cpu_seconds is not None and trial.cost.cpu_seconds > 0.01
+    assert len(processes) == 1 and os.getpid() not in processes
     system.stop()
 
 
@@ -110,6 +116,31 @@ def test_a_job_that_fails_says_why_in_javas_words(fake: Path) -> None:
     assert trial.trouble == (
         "the system failed: TransportError: PyFlink ended with 3: java.lang.Exception: no slots"
     )
+
+
+def test_a_job_that_fails_while_it_runs_says_why_and_the_next_one_has_a_new_process(
+    fake: Path,
+) -> None:
+    system = PyFlinkSystem("pyflink", python=Path(sys.executable))
+    made = LiveBench("pyflink", LiveSettings(keys=4, window_ms=250, warm_seconds=0.5), system)
+    fake.write_text(FAKE.replace("    task = json.loads(line)", "    sys.exit('no slots')"))
+    assert "PyFlink ended with 1: no slots" in made.trial(load()).trouble
+    fake.write_text(FAKE)
+    assert not made.trial(load()).trouble
+    system.stop()
+
+
+def test_what_a_restarted_job_writes_again_stands_in_for_what_it_wrote_before(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(
+        "[1.0, 0, 1000, 7, 3, 9]\n[1.1, 0, 2000, 7, 1, 12]\n"
+        "[2.0, 1, 2000, 7, 5, 19]\n[2.1, 1, 2000, 7, 5, 19]\n"  # twice by one attempt: it stays
+    )
+    assert read_rows(path) == [
+        (1.0, (1000, 7, 3, 9)), (2.0, (2000, 7, 5, 19)), (2.1, (2000, 7, 5, 19)),
+    ]
 
 
 def test_two_data_engines_are_refused(fake: Path) -> None:
@@ -178,15 +209,18 @@ def _installed() -> bool:
     not _installed() or not os.environ.get("HEADRACE_SLOW"),
     reason="needs `headrace lab install pyflink`, and HEADRACE_SLOW=1: two JVMs, half a minute",
 )
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["pyflink", "pyflink-thread"])
-def test_pyflink_itself_answers_right(name: str) -> None:
-    settings = LiveSettings(keys=4, window_ms=250, warm_seconds=2.0)
+def test_pyflink_itself_answers_every_question_right(name: str) -> None:
+    settings = LiveSettings(
+        keys=4, window_ms=250, warm_seconds=2.0, panes=3, one_in=7, every=25
+    )
     made = LiveBench(name, settings)
     try:
-        trial = made.trial(load(rate=2_000))
+        for question in QUESTIONS:
+            trial = made.asked(question).trial(load(rate=2_000))
+            assert not trial.trouble, question
+            assert trial.engine.startswith("PyFlink 2.3.0 DataStream")
+            assert len(trial.due) >= 4
     finally:
         made.stop()
-    assert not trial.trouble
-    assert trial.engine.startswith("PyFlink 2.3.0 DataStream")
-    assert len(trial.due) >= 4

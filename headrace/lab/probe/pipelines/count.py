@@ -85,6 +85,6 @@ COUNT = Workload(
         Column(name, Kind.LONG) for name in ("window_start", "key", "count", "last")
     ),
     build=Count,
-    oracle="headrace.lab.probe.answer:from_log",
+    oracle="headrace.lab.probe.answer:count_from_log",
     native="headrace.lab.probe.native:count",
 )

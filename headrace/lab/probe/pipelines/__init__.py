@@ -1,0 +1,1 @@
+"""The lab's questions as Beam pipelines, a file each."""
