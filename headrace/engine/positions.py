@@ -177,7 +177,8 @@ class Positions:
 
     def next_wakeup(self, now: int) -> int | None:
         """Give when something is due next: in a task, or because a partition falls silent."""
-        idle = [clock.next_idle(now) for clock in self.clocks.values()]
+        clocks = self.clocks.values()
+        idle = [now if clock.has_moved(now) else clock.next_idle(now) for clock in clocks]
         return min((t for t in (self.wakeup, *idle) if t is not None), default=None)
 
     def record(self, now: int, writer: str) -> SourceRecord:

@@ -124,6 +124,18 @@ class SourceClock:
             return None
         return min((p.heard + self.idle_after for p in self._active(now)), default=None)
 
+    def has_moved(self, now: int) -> bool:
+        """Whether silence alone has moved the watermark since the last epoch.
+
+        A partition may fall idle while an epoch runs, or between two looks: then nothing is awaited
+        at a later moment, and what the watermark closes would stay open until somebody speaks.
+
+        >>> clock = SourceClock(idle_after=10).seen({"a": 100, "b": 50}, now=0)
+        >>> clock.has_moved(now=9), clock.has_moved(now=10), clock.seen({}, now=10).has_moved(11)
+        (False, True, False)
+        """
+        return not self.by_arrival and not self.ended and self.watermark(now) > self.floor
+
     def to_json(self) -> dict[str, Any]:
         """Give what must be kept between epochs. The policy is not part of it: see `restored`."""
         return {

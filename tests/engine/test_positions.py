@@ -112,6 +112,20 @@ def test_what_is_due_first_wakes_the_loop() -> None:
     assert positions.next_wakeup(10) == 25  # it is idle by then
 
 
+def test_a_partition_that_fell_idle_during_an_epoch_makes_the_next_one_due() -> None:
+    """The slower one held the watermark when the epoch began, and nobody speaks any more."""
+    clocks = {"events": SourceClock(idle_after=10).seen({"slow": 5, "fast": 50}, now=0)}
+    there = Positions(clocks=clocks).after(
+        Intake(source="events"), {"fast": 60}, now=9, wakeup=None
+    )
+    assert there.next_wakeup(9) == 10
+    assert there.next_wakeup(12) == 12  # the epoch took until then: it is due at once
+    ticked = there.after(Intake(), {}, now=12, wakeup=None)
+    assert ticked.clocks["events"].watermark(12) == 60
+    assert ticked.next_wakeup(12) == 19  # the other one; it moves nothing
+    assert ticked.next_wakeup(20) is None
+
+
 def test_a_watermark_that_runs_away_from_the_clock_is_told_of_once() -> None:
     far = {"": FAR_AHEAD + 2 * SECOND}
     after = START.after(Intake(source="events"), far, now=0, wakeup=None)
