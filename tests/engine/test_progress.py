@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.engine.classic_door import ClassicDoor
 from headrace.engine.listening import TaskCount
 from headrace.engine.progress import looking, rest_seconds, tasks_done, view
 
@@ -37,7 +38,7 @@ class Tracker:
 
 def place(jobs: dict[str, dict[int, list[int | None]]]) -> Any:
     context = SimpleNamespace(statusTracker=lambda: Tracker(jobs))
-    return SimpleNamespace(parent=SimpleNamespace(sparkContext=context))
+    return SimpleNamespace(door=ClassicDoor(SimpleNamespace(sparkContext=context)))
 
 
 def test_tasks_of_all_stages_of_the_group_are_counted_and_no_others() -> None:

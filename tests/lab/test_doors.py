@@ -74,7 +74,8 @@ def test_an_experiment_of_a_spec_is_made_by_its_name(
     words = ["--system", "fake,capacity=5000", "--set", "seconds=5", "--set", "repeats=2"]
     assert main(["lab", "run", "latency", *words, "--results", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "fake sustainable rate: " in printed and "fake latency p99: 0.05" in printed
+    assert "fake count sustainable rate: " in printed
+    assert "fake count latency p99: 0.05" in printed
     (folder,) = tmp_path.iterdir()
     assert (folder / "spec.toml").read_text() == (
         'name = "latency"\n[systems.fake]\ncapacity = 5000\n[sustainable]\n'
