@@ -79,9 +79,13 @@ def _digest(*facts: str) -> str:
 
 
 def cache_folder() -> Path:
-    """Give the folder for what can be made again, of this user."""
+    """Give the folder for code that can be made or fetched again, of this user alone.
+
+    It lies below the one for all that headrace keeps, which anybody's `mkdir` may have made with a
+    mode that lets others look: no harm there, but not good enough for code.
+    """
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "headrace"
+    return Path(base) / "headrace" / "code"
 
 
 def make_archive(java: str) -> Path:

@@ -130,9 +130,7 @@ def fetch(name: str, repository: str = "", say: Callable[[str], None] = print) -
         msg = f"there is no bundle {name!r} to fetch; there are {', '.join(BUNDLES)}"
         raise OptionError(msg)
     repository = repository or os.environ.get(REPOSITORY, "")
-    cache = cache_folder()
-    cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-    private_folder(cache)
+    private_folder(cache_folder())
     folder = folder_of(name)
     folder.mkdir(exist_ok=True, mode=0o700)
     for jar in missing(name):

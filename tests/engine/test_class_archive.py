@@ -20,6 +20,7 @@ from headrace.engine.class_archive import (
 )
 from headrace.engine.java import java_version
 from headrace.errors import SessionError
+from headrace.state.private import private_folder
 
 JAVA = 'openjdk version "17.0.1"'
 
@@ -31,7 +32,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def kept() -> Path:
     path = archive_path(JAVA)
-    cache_folder().mkdir(parents=True, mode=0o700)
+    cache_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     path.parent.mkdir()
     path.write_bytes(b"classes")
     return path
@@ -65,6 +66,15 @@ def test_a_folder_that_others_may_enter_is_not_trusted() -> None:
         make_archive(JAVA)
 
 
+def test_a_folder_above_that_others_may_look_into_does_no_harm() -> None:
+    """As a script's `mkdir` leaves it; the archive lies in a folder of its own below."""
+    cache_folder().parent.mkdir(parents=True, mode=0o755)
+    cache_folder().parent.chmod(0o755)
+    private_folder(cache_folder())
+    path = kept()
+    assert archive_options(JAVA, {}).split()[0] == f"{USE}{path}"
+
+
 def test_archives_of_sparks_that_are_gone_are_removed(tmp_path: Path) -> None:
     path = kept()
     (path.parent / JARS).write_text(str(tmp_path))
@@ -85,7 +95,7 @@ def test_archives_of_sparks_that_are_gone_are_removed(tmp_path: Path) -> None:
 def test_java_starts_without_a_word_with_an_archive_that_does_not_fit(content: bytes) -> None:
     java = java_version()
     path = archive_path(java)
-    cache_folder().mkdir(parents=True, mode=0o700)
+    cache_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
     path.parent.mkdir()
     path.write_bytes(content)
     options = archive_options(java, {}).split()
