@@ -15,10 +15,10 @@ from typing import Any
 _MORE = """\
 Looks at Python, Java, Spark, the extras and Spark's Kafka connector. Starts nothing.
 
---fetch kafka brings the connector's jars into a folder of yours (XDG_CACHE_HOME/headrace, or
-~/.cache/headrace/code), by Maven or from the repository that --repository or HEADRACE_MAVEN_REPOSITORY
-names, and checks them against sums that headrace knows. Sessions that headrace starts for a
-pipeline that reads Kafka then have them.
+--fetch kafka brings the connector's jars into a folder of yours (XDG_CACHE_HOME/headrace/code, or
+~/.cache/headrace/code), by Maven or from the repository that --repository or
+HEADRACE_MAVEN_REPOSITORY names, and checks them against sums that headrace knows. Sessions that
+headrace starts for a pipeline that reads Kafka then have them.
 """
 #: Extra -> the module that is there if it is installed, and what for.
 _EXTRAS = {

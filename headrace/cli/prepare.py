@@ -13,9 +13,9 @@ from headrace.terminal.view import View, duration
 
 _MORE = """\
 Spark's JVM spends half of its start on loading classes. This runs Spark once and keeps the classes
-as the JVM has loaded them, in a folder of yours alone: XDG_CACHE_HOME/headrace, or
-~/.cache/headrace/code. It takes half a minute and 200 MB. Every session that headrace starts uses it
-from then on; another Java or another Spark needs `headrace prepare` again, and until then starts
+as the JVM has loaded them, in a folder of yours alone: XDG_CACHE_HOME/headrace/code, or
+~/.cache/headrace/code. It takes half a minute and 200 MB. Every session that headrace starts uses
+it from then on; another Java or another Spark needs `headrace prepare` again, and until then starts
 as it did before. To undo it, remove the folder.
 """
 
