@@ -40,7 +40,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(CANDIDATES) is one. Install one, or run: make PYTHON=/path/to/python setup" >&2; exit 1; }
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	scripts/install_lock.sh $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $(STAMP)
 
