@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.engine.leftovers import remove_own_folders
+from headrace.engine.signals import ToldToEndError, say_end
 from headrace.errors import OptionError
 from headrace.lab.by_name import spec_text
 from headrace.lab.doors import BY_SPEC, door_of, listing
@@ -169,7 +172,11 @@ def run(arguments: argparse.Namespace) -> int:
     if door is not None:
         with quietly():  # Beam, which most of them load
             experiment = door.open()
-        return experiment(arguments.told)
+        try:
+            return experiment(arguments.told)
+        except (KeyboardInterrupt, ToldToEndError) as ended:
+            say_end(ended, _kept(arguments.told), remove_own_folders)
+            raise
     after = argparse.ArgumentParser(
         prog=f"headrace lab run {arguments.what}", parents=[_of_spec()]
     )
@@ -197,6 +204,23 @@ def _read(path: Path) -> str:
         if path.suffix != ".toml":
             msg = f"there is no experiment {path} and no such file; `headrace lab list` names them"
         raise OptionError(msg) from error
+
+
+def _kept(told: Sequence[str]) -> str:
+    """Say what is left of an experiment that was ended, from the options that it was given.
+
+    >>> _kept(["nexmark:q5", "--keep", "cells.jsonl"])
+    'stopped; what was measured is in cells.jsonl, the same command goes on'
+    """
+    for option in ("--keep-going", "--keep"):
+        for at, word in enumerate(told):
+            name, _, file = word.partition("=")
+            if name == option and (file or at + 1 < len(told)):
+                return (
+                    f"stopped; what was measured is in {file or told[at + 1]}, "
+                    "the same command goes on"
+                )
+    return "stopped; nothing is kept"
 
 
 def run_text(text: str, arguments: argparse.Namespace) -> int:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.main import main
+from headrace.cli.main import INTERRUPTED, main
+from headrace.lab.doors import Door
 
 SPEC = """
 name = "small"
@@ -108,3 +109,23 @@ def test_help_teaches_and_mistakes_are_told(
     assert "first_rate = 1000" in said(capsys, "run", "--help")
     assert "cannot be read" in said(capsys, "run", str(tmp_path / "none.toml"), status=1)
     assert "not the folder of a run" in said(capsys, "compare", str(tmp_path), "x", status=1)
+
+
+@pytest.mark.parametrize(
+    ("told", "left"),
+    [
+        (["--keep=cells.jsonl"], "what was measured is in cells.jsonl, the same command goes on"),
+        (["--keep", "a.jsonl", "x"], "what was measured is in a.jsonl, the same command goes on"),
+        (["campaign", "--keep-going", "b"], "what was measured is in b, the same command goes on"),
+        ([], "nothing is kept"),
+    ],
+)
+def test_an_experiment_that_is_ended_says_what_is_left_of_it(
+    told: list[str], left: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ended(_told: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Door, "open", lambda _self: ended)
+    assert main(["lab", "run", "verify", *told]) == INTERRUPTED
+    assert capsys.readouterr().err == f"headrace: interrupted: stopped; {left}\n"
