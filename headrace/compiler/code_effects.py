@@ -40,8 +40,7 @@ from headrace.compiler.code_source import nodes_of
 from headrace.compiler.code_values import is_generated
 
 _MOST_FUNCTIONS = 80  # those beyond are distrusted: the time per DoFn stays small
-
-
+_MOST_RESULTS = 400  # the same for those of which only the result counts
 
 @dataclass(slots=True)
 class _Budget:
@@ -49,6 +48,9 @@ class _Budget:
 
     functions: int = _MOST_FUNCTIONS
     seen: set[tuple[object, frozenset[str]]] = field(default_factory=set)
+    #: Whether what a function returns may be shared, for those that were asked about.
+    results: dict[object, bool] = field(default_factory=dict)
+    asking: list[object] = field(default_factory=list)  # those whose result is being looked for
 
 
 def effects_of(
@@ -80,17 +82,13 @@ def _follow(names: Names, shared: frozenset[str], budget: _Budget, depth: int) -
     budget.seen.add(mark)
     budget.functions -= 1
     if depth > MOST_DEPTH or budget.functions < 0:
-        return Effects(doubts=[f"{code.co_name} lies too deep to be read"])
+        return Effects(doubts=[f"{code.co_name} lies too deep to be read"], returns_shared=True)
     nodes = nodes_of(code)
     if not nodes:
         writes, doubts, rolls = code_bytes.effects(names)
         return Effects(writes, doubts, rolls, returns_shared=True)
     total = Effects()
-
-    def gives_shared(target: FunctionType) -> bool:
-        scratch = _Budget(functions=budget.functions)
-        return _follow(Names(target, None), frozenset(), scratch, depth + 1).returns_shared
-
+    gives_shared = functools.partial(_gives_shared, budget=budget)
     for node in nodes:
         follow = functools.partial(_call_object, budget=budget, depth=depth)
         reader = Reader(node, names, shared, follow, gives_shared)
@@ -101,6 +99,40 @@ def _follow(names: Names, shared: frozenset[str], budget: _Budget, depth: int) -
         total.dice += reader.found.dice
         total.returns_shared |= reader.found.returns_shared
     return total
+
+
+def _gives_shared(target: FunctionType, *, budget: _Budget) -> bool:
+    """Whether what a function returns may outlive the call; each is read once, for that alone.
+
+    A function that asks about itself adds nothing to its own answer. One that asks about another
+    whose answer is still looked for is distrusted: its own would otherwise depend on who asked.
+    """
+    code = target.__code__
+    known = budget.results.get(code)
+    if known is not None:
+        return known
+    if code in budget.asking:
+        return code is not budget.asking[-1]
+    if len(budget.asking) > MOST_DEPTH or len(budget.results) >= _MOST_RESULTS:
+        return True
+    names = Names(target, None)
+    budget.asking.append(code)
+    gives_shared = functools.partial(_gives_shared, budget=budget)
+    try:
+        nodes = nodes_of(code)
+        found = not nodes or any(
+            Reader(node, names, frozenset(), _unread, gives_shared).returns_shared()
+            for node in nodes
+        )
+    finally:
+        budget.asking.pop()
+    budget.results[code] = found
+    return found
+
+
+def _unread(*_: object, **__: object) -> bool:
+    msg = "a reader that is asked for a result alone follows no calls"
+    raise AssertionError(msg)
 
 
 def _call_object(

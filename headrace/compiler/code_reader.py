@@ -11,7 +11,7 @@ import inspect
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType, MethodDescriptorType, MethodType, ModuleType
@@ -99,11 +99,19 @@ class Reader:
         self._sharing.spread(nodes)
         for n in nodes:
             self._visit(n)
-        results = (n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None)
+        self.found.returns_shared = self._returns_shared(nodes)
+
+    def returns_shared(self) -> bool:
+        """Look at what is returned alone: whether it may outlive the call."""
+        nodes = body_nodes(self._node)
+        self._sharing.spread(nodes)
+        return self._returns_shared(nodes)
+
+    def _returns_shared(self, nodes: Sequence[ast.AST]) -> bool:
         if isinstance(self._node, ast.Lambda):
-            self.found.returns_shared = self._shared(self._node.body)
-        else:
-            self.found.returns_shared = any(self._shared(r) for r in results)
+            return self._shared(self._node.body)
+        results = (n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None)
+        return any(self._shared(r) for r in results)
 
     # What is done ---------------------------------------------------------------------------
 
