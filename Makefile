@@ -127,7 +127,7 @@ bench-kafka: setup ## messages a second from Kafka to Kafka, beside native Spark
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
-	--extra connect --extra kafka --extra stores --extra test --extra lab --extra docs --extra dev --no-emit-index-url --no-header --generate-hashes \
+	--extra connect --extra kafka --extra sql --extra stores --extra test --extra lab --extra docs --extra dev --no-emit-index-url --no-header --generate-hashes \
 	--output-file requirements.lock pyproject.toml
 
 clean: ## remove everything make and the tools have made

@@ -48,7 +48,7 @@ from headrace.errors import (
 )
 from headrace.io.file_shards import keep_shards
 from headrace.io.frames import Frames, frames_of
-from headrace.io.kafka.beam_transforms import in_place_of
+from headrace.io.kafka.beam_transforms import in_place_of as kafka_in_place_of
 from headrace.io.materialise import materialise
 from headrace.io.preflight import check_sinks
 from headrace.io.sources import ReadFromSpark
@@ -64,6 +64,7 @@ from headrace.plan.settings import Settings
 from headrace.plan.step_names import plain_step
 from headrace.plan.supersteps import Plan
 from headrace.results import HeadraceResult, StreamResult
+from headrace.sql.beam_transform import in_place_of as sql_in_place_of
 
 #: What a user of this module may rely on; `session` makes the DataFrames a pipeline reads.
 __all__ = [
@@ -99,10 +100,11 @@ class HeadraceRunner(PipelineRunner, ABC):  # type: ignore[misc]
 
     def apply(self, transform: Any, input: Any, options: Any) -> Any:
         """Expand a transform, or ours in its place; see to its files, and in a notebook its end."""
-        ours = in_place_of(transform)
+        ours = kafka_in_place_of(transform) or sql_in_place_of(transform)
         if ours is not None:
             # Beam's own would go into the proto by the expansion that it never had.
-            input.pipeline._current_transform().transform = ours  # noqa: SLF001 (no other door)
+            of = next(iter(input.values())) if isinstance(input, dict) else input
+            of.pipeline._current_transform().transform = ours  # noqa: SLF001 (no other door)
             transform = ours
         refuse_java(transform)
         if self._interactive and isinstance(transform, ReadFromSpark):

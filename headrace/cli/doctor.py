@@ -22,6 +22,7 @@ headrace starts for a pipeline that reads Kafka then have them.
 """
 #: Extra -> the module that is there if it is installed, and what for.
 _EXTRAS = {
+    "sql": ("sqlglot", "SqlTransform"),
     "kafka": ("confluent_kafka", "WriteToKafka, and group_id of ReadFromKafka"),
     "stores": ("obstore", "checkpoints in object stores"),
     "lab": ("duckdb", "the verdict on workloads, headrace lab"),

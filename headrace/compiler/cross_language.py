@@ -19,10 +19,6 @@ from headrace.errors import UnsupportedTransformError
 
 #: What to write instead, by the name of the transform's class.
 _INSTEAD = {
-    "SqlTransform": (
-        "put the query into Spark SQL and hand its DataFrame to headrace.io.ReadFromSpark, or "
-        "write it with Beam's dataframe API"
-    ),
     "ReadFromJdbc": (
         'read the table with Spark, spark.read.format("jdbc"), and hand the DataFrame to '
         "headrace.io.ReadFromSpark"

@@ -12,15 +12,14 @@ import decimal
 import hashlib
 import keyword
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, Optional
+from typing import Any, NoReturn, Optional
 
-from apache_beam import coders
-from apache_beam.typehints import row_type, schemas
-from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
+from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import Timestamp
 from pyspark.sql import types as spark
 
 from headrace.errors import ColumnTypeError
+from headrace.io.row_classes import made_class
 
 #: Every width of integer is Python's int and every float Python's float: annotations such as
 #: `def f(x: int)` then fit, and the width of the column is kept beside the class (see `origin_of`).
@@ -62,22 +61,8 @@ def row_class(columns: spark.StructType, path: str = "") -> type:
     fields = [(f.name, _field_type(f.dataType, f.nullable, path + f.name)) for f in columns.fields]
     digest = hashlib.sha256(columns.json().encode()).hexdigest()[:24]
     schema_id = f"headrace-{digest}"
-    known = SCHEMA_REGISTRY.get_typing_by_id(schema_id)
-    if known is not None:
-        _origins.setdefault(schema_id, columns)
-        return known  # type: ignore[no-any-return]
-    schema = schemas.named_fields_to_schema(fields)
-    schema.id = schema_id
-    # Beam takes a class of this name for one that it made itself, and so can make it again from
-    # its schema in any other process.
-    name = f"BeamSchema_{schema_id.replace('-', '_')}"
-    made: Any = NamedTuple(name, fields)  # type: ignore[misc]
-    setattr(made, row_type._BEAM_SCHEMA_ID, schema_id)  # noqa: SLF001 (no public name)
-    reduce = schemas._named_tuple_reduce_method(schema.SerializeToString())  # noqa: SLF001
-    setattr(made, "__reduce__", reduce)  # noqa: B010 (a type checker bars the plain form)
-    SCHEMA_REGISTRY.add(made, schema)
-    coders.registry.register_coder(made, coders.RowCoder)
-    _origins[schema_id] = columns
+    made = made_class(fields, schema_id)
+    _origins.setdefault(schema_id, columns)
     return made
 
 

@@ -11,7 +11,6 @@ from apache_beam.transforms.external import (
     ImplicitSchemaPayloadBuilder,
     JavaExternalTransform,
 )
-from apache_beam.transforms.sql import SqlTransform
 from apache_beam.utils import subprocess_server
 
 # Not Beam's JDBC: making such a transform changes what Beam takes dates for, in the whole process.
@@ -41,7 +40,7 @@ def test_a_step_in_java_is_refused_within_a_pipeline() -> None:
     p = beam.Pipeline(runner=headrace.SparkRunner())
     rows = p | beam.Create([beam.Row(a=1)])
     with pytest.raises(UnsupportedTransformError, match="Instead, "):
-        rows | "Grind" >> SqlTransform("SELECT 1")
+        rows | "Grind" >> JavaExternalTransform("org.example.Mill")
 
 
 def test_a_service_at_an_address_may_be_pythons() -> None:
