@@ -230,3 +230,22 @@ def test_headrace_and_spark_read_the_same_engines_and_answer_right(spark: Any, n
     assert not trial.trouble
     assert len(trial.due) >= 4 * 4
     assert np.all(trial.latency > 0)
+
+
+def test_a_load_waits_for_a_system_that_takes_long_to_start() -> None:
+    class Sleepy(Counting):
+        def run(self, request: Request) -> Outcome:
+            (address,) = Feed.read(request.source.path).addresses
+            with EngineClient(address) as client:
+                client.offer()  # the schedule begins, and the first epoch is planned
+            time.sleep(3)
+            return super().run(request)
+
+    settings = LiveSettings(keys=4, window_ms=250, warm_seconds=0.5)
+    patience = Patience(acceptable_seconds=0.5, limit_seconds=1.0)
+    trial = LiveBench("counting", settings, Sleepy()).trial(load(seconds=2, patience=patience))
+    assert not trial.trouble
+    assert not trial.unsustained
+    assert trial.made == 4_000 * 2
+    assert float(trial.latency.max()) < 2  # what it slept is no latency
+    assert np.all(np.diff(trial.queue_seconds) > 0)
