@@ -15,6 +15,7 @@ from headrace.lab.by_name import spec_text
 from headrace.lab.doors import BY_SPEC, door_of, listing
 from headrace.lab.environments import PACKAGES, install
 from headrace.lab.laboratory import run_spec
+from headrace.lab.report.choosing import PLACES, filled
 from headrace.lab.report.page import write_page
 from headrace.lab.results.compare import compare
 from headrace.lab.results.dated import read_dated
@@ -40,6 +41,7 @@ of its own, which nothing overwrites:
 
   headrace lab run my.toml                     measure; prints figures and the folder
   headrace lab report results/lab/*-my         one page of HTML that opens without a network
+  headrace lab fill results/lab/RUN PAGE.md    its figures as tables in a page of Markdown
   headrace lab compare OLD_RUN NEW_RUN         what changed, and whether chance could do it
   headrace lab install pyflink                 a peer that needs an environment of its own
 
@@ -140,6 +142,14 @@ def add_to(commands: Any) -> None:
         help="the page; must not exist yet. Default: report.html in the last run's folder",
     )
     page.set_defaults(run=report)
+    words = verbs.add_parser(
+        "fill", help="write a run's figures into a page of Markdown",
+        description="Write the figures of a run into a page of Markdown, between <!-- lab: NAME "
+        f"--> and <!-- lab: end -->. Names: {', '.join(PLACES)}. What stands there is replaced.",
+    )
+    words.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of a run")
+    words.add_argument("page", metavar="PAGE.md", type=Path, help="the page")
+    words.set_defaults(run=fill)
 
 
 def _of_spec() -> argparse.ArgumentParser:
@@ -278,4 +288,12 @@ def report(arguments: argparse.Namespace) -> int:
     with showing(lambda _seconds: look):
         write_page(folders, target)
     print(f"{target}, {target.stat().st_size / 1e6:.1f} MB, {time.monotonic() - start:.1f} s")
+    return 0
+
+
+def fill(arguments: argparse.Namespace) -> int:
+    """Write a run's figures into a page."""
+    text = filled(_read(arguments.page), RunFolder.open(arguments.run_folder))
+    arguments.page.write_text(text, encoding="utf-8")
+    print(f"{arguments.page} has the figures of {arguments.run_folder}")
     return 0

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakSet
@@ -34,7 +33,7 @@ from headrace.lab.systems.begin import Begin
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.harm import KINDS, Harm
 from headrace.lab.systems.system import Outcome, Request, System, Tuning
-from headrace.lab.systems.usage import usage
+from headrace.lab.systems.usage import Tally
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Mode, Row
 
@@ -204,7 +203,7 @@ class _Run:
         others = [*self._engines.pids, *_Host.others(root)]
         begin = Begin(
             self._engines.feed.addresses[0], self._warm, self._schedule.made_by(self._warm),
-            partial(usage, root, others),
+            Tally(root, others),
         )
         idle = sum(status.cpu_seconds for status in self._engines.status())
         harm = Harm(self._load.fault, lambda: begin.at, root)
@@ -213,7 +212,7 @@ class _Run:
                 outcome = None if failure else system.run(request)
         except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
             failure = _said(error)
-        before, after = begin.usage, usage(root, others)
+        before, after = begin.before, begin.after
         with suppress(OSError):
             for client in self._engines.clients:
                 client.end()
