@@ -15,7 +15,7 @@ from headrace.lab.by_name import spec_text
 from headrace.lab.doors import BY_SPEC, door_of, listing
 from headrace.lab.environments import PACKAGES, install
 from headrace.lab.laboratory import run_spec
-from headrace.lab.report.choosing import PLACES, filled
+from headrace.lab.report.choosing import SLOTS, filled
 from headrace.lab.report.page import write_page
 from headrace.lab.results.compare import compare
 from headrace.lab.results.dated import read_dated
@@ -75,6 +75,7 @@ tables of a spec, with their defaults:
                    the load; shards = 0 (as many as cores), per_batch = 1000000, trigger_ms = 0,
                    bundle_ms = 100, bundle_events = 1000
                    candidates = [{...}, ...]: settings that [tuning] chooses from
+                   first_rate = 0: where searches of this one begin; 0: where all do
   [tuning]         p99_seconds = 2, first_rate = 1000, precision = 0.25, probe_seconds = 10
   [sustainable]    first_rate = 1000, precision = 0.05, probe_seconds = 20,
                    confirm_seconds = 60, acceptable_seconds = 1, limit_seconds = 5,
@@ -145,7 +146,7 @@ def add_to(commands: Any) -> None:
     words = verbs.add_parser(
         "fill", help="write a run's figures into a page of Markdown",
         description="Write the figures of a run into a page of Markdown, between <!-- lab: NAME "
-        f"--> and <!-- lab: end -->. Names: {', '.join(PLACES)}. What stands there is replaced.",
+        f"--> and <!-- lab: end -->. Names: {', '.join(SLOTS)}. What stands there is replaced.",
     )
     words.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of a run")
     words.add_argument("page", metavar="PAGE.md", type=Path, help="the page")
@@ -293,7 +294,8 @@ def report(arguments: argparse.Namespace) -> int:
 
 def fill(arguments: argparse.Namespace) -> int:
     """Write a run's figures into a page."""
-    text = filled(_read(arguments.page), RunFolder.open(arguments.run_folder))
+    run_folder = RunFolder.open(arguments.run_folder)
+    text = filled(_read(arguments.page), run_folder, arguments.run_folder.as_posix())
     arguments.page.write_text(text, encoding="utf-8")
     print(f"{arguments.page} has the figures of {arguments.run_folder}")
     return 0

@@ -129,7 +129,7 @@ class Measuring:
         for who in self._benches:
             self._told(f"{who}: choosing among {len(candidates[who.system])} settings")
             found = tune(
-                partial(self._bench, who), candidates[who.system], search,
+                partial(self._bench, who), candidates[who.system], self._from(who, search),
                 told=lambda each, probe, who=who: self._told(  # type: ignore[misc]
                     f"{who} {dict(each)}: {probe.rate:,.0f} events/s {probe.status.value} "
                     f"{probe.reason}"
@@ -156,10 +156,15 @@ class Measuring:
 
     def _search_of(self, who: Who, settings: SustainableSpec) -> Search:
         """Make the search of one system and question: tuning has found about where it ends."""
-        search, tuned = search_of(settings), self._tuned.get(who)
+        search, tuned = self._from(who, search_of(settings)), self._tuned.get(who)
         if tuned is None or not tuned.rate:
             return search
         return replace(search, first_rate=tuned.rate, ramp=False, is_near=True)
+
+    def _from(self, who: Who, search: Search) -> Search:
+        """Let a search begin where the spec says that this system's do."""
+        first = next(s.first_rate for s in self._spec.systems if s.name == who.system)
+        return replace(search, first_rate=first) if first else search
 
     def _search(
         self, name: Who, bench: Bench, search: Search, rates: list[float], repeat: int

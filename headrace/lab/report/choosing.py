@@ -19,7 +19,7 @@ from headrace.lab.report.compared import (
     OURS,
     RATE,
     RECOVERY,
-    Standing,
+    Relation,
     What,
     best,
     compared,
@@ -35,33 +35,39 @@ from headrace.lab.report.explained import lost
 from headrace.lab.results.folder import RunFolder
 from headrace.lab.results.summary import Figure, Summary
 
-_PLACE = re.compile(
+_SLOT = re.compile(
     r"(?P<begin><!-- lab: (?P<name>[a-z]+) -->\n)(?P<inside>.*?)(?P<end><!-- lab: end -->)",
     flags=re.DOTALL,
 )
 
 
-def filled(text: str, folder: RunFolder) -> str:
+def filled(text: str, folder: RunFolder, source: str) -> str:
     """Give a page with its places filled from a run.
+
+    Args:
+        text: the page.
+        folder: the run.
+        source: what the page calls that folder, so that its readers can look figures up.
 
     Raises:
         OptionError: the page has no place, or one that nobody can fill.
     """
-    found = [match["name"] for match in _PLACE.finditer(text)]
+    found = [match["name"] for match in _SLOT.finditer(text)]
     if not found:
         msg = "the page has no place for figures: write <!-- lab: rates --> and <!-- lab: end -->"
         raise OptionError(msg)
-    unknown = [name for name in found if name not in PLACES]
+    unknown = [name for name in found if name not in SLOTS]
     if unknown:
-        msg = f"there is no place {unknown[0]!r}; there are {', '.join(PLACES)}"
+        msg = f"there is no place {unknown[0]!r}; there are {', '.join(SLOTS)}"
         raise OptionError(msg)
     summary, machine = folder.summary(), folder.environment()
-    return _PLACE.sub(
-        lambda match: (
-            f"{match['begin']}\n{PLACES[match['name']](summary, machine)}\n\n{match['end']}"
-        ),
-        text,
-    )
+
+    def fill(match: re.Match[str]) -> str:
+        made = SLOTS[match["name"]](summary, machine)
+        told = f"From `{source}/summary.json`."
+        return f"{match['begin']}\n{made}\n\n{told}\n\n{match['end']}"
+
+    return _SLOT.sub(fill, text)
 
 
 def _run(summary: Summary, machine: Mapping[str, Any]) -> str:
@@ -92,7 +98,7 @@ def _verdict(summary: Summary, machine: Mapping[str, Any]) -> str:
         told = f"* `{question}`: **{first.system}** sustains the most, {_told(first)}."
         stands = [
             f"{multiple(each.times)} {each.theirs.system}"
-            + (" (not told apart)" if each.standing is Standing.LEVEL else "")
+            + (" (not told apart)" if each.relation is Relation.LEVEL else "")
             for each in compared(summary)
             if each.question == question and each.what is RATE and each.times is not None
         ]
@@ -176,7 +182,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 #: What can stand in a page, by name.
-PLACES: Mapping[str, Callable[[Summary, Mapping[str, Any]], str]] = {
+SLOTS: Mapping[str, Callable[[Summary, Mapping[str, Any]], str]] = {
     "run": _run, "verdict": _verdict, "rates": _grid(RATE), "latency": _grid(LATENCY),
     "cost": _grid(CPU), "memory": _grid(MEMORY), "recovery": _grid(RECOVERY),
     "guarantees": _guarantees, "lost": _lost, "void": _void,

@@ -1,6 +1,6 @@
 """Who is ahead of whom, in which question and figure: the verdict of a run, as data.
 
-Takes a summary, gives a standing for each question, figure and peer. Two figures whose intervals
+Takes a summary, gives a relation for each question, figure and peer. Two figures whose intervals
 meet decide nothing. One that is void decides nothing either, and is named.
 """
 
@@ -16,7 +16,7 @@ from headrace.lab.results.summary import Better, Figure, Guarantee, Summary
 OURS = "headrace"
 
 
-class Standing(Enum):
+class Relation(Enum):
     """How one system stands to another."""
 
     AHEAD = "ahead"
@@ -51,7 +51,7 @@ class Compared:
     what: What
     ours: Figure
     theirs: Figure
-    standing: Standing
+    relation: Relation
 
     @property
     def times(self) -> float | None:
@@ -92,21 +92,21 @@ def _compared(summary: Summary, ours: str) -> Iterator[Compared]:
                 if peer != ours and own is not None and other is not None:
                     yield Compared(
                         question=question, what=what, ours=own, theirs=other,
-                        standing=standing(own, other),
+                        relation=relation(own, other),
                     )
 
 
-def standing(ours: Figure, theirs: Figure) -> Standing:
+def relation(ours: Figure, theirs: Figure) -> Relation:
     """Say how ours stands to theirs."""
     known = (ours.low, ours.high, theirs.low, theirs.high)
     low, high, their_low, their_high = (0.0 if each is None else each for each in known)
     if None in known:
-        return Standing.OPEN
+        return Relation.OPEN
     if low > their_high:
-        return Standing.AHEAD if ours.better is Better.HIGHER else Standing.BEHIND
+        return Relation.AHEAD if ours.better is Better.HIGHER else Relation.BEHIND
     if high < their_low:
-        return Standing.BEHIND if ours.better is Better.HIGHER else Standing.AHEAD
-    return Standing.LEVEL
+        return Relation.BEHIND if ours.better is Better.HIGHER else Relation.AHEAD
+    return Relation.LEVEL
 
 
 def best(summary: Summary, question: str, what: What) -> Figure | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.lab.report.compared import Compared, Standing
+from headrace.lab.report.compared import Compared, Relation
 
 _COLUMNS = (
     "Spark computes this in code of its own in the JVM, on the columns that the source gives. "
@@ -60,7 +60,7 @@ UNEXPLAINED = "No reason is known yet; the samples of the run are the place to l
 
 def lost(found: tuple[Compared, ...]) -> tuple[tuple[Compared, str], ...]:
     """Give the comparisons in which the other one is ahead, each with the reason."""
-    return tuple((each, reason(each)) for each in found if each.standing is Standing.BEHIND)
+    return tuple((each, reason(each)) for each in found if each.relation is Relation.BEHIND)
 
 
 def reason(each: Compared) -> str:

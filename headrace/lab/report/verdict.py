@@ -15,7 +15,7 @@ from headrace.lab.report.compared import (
     OURS,
     RATE,
     Compared,
-    Standing,
+    Relation,
     best,
     compared,
     counted,
@@ -47,16 +47,16 @@ def _of_run(summary: Summary, several: bool) -> list[str]:
             f'<p><span class="bad">{escape(summary.name)} was interrupted</span> '
             f"({escape(summary.interrupted)}): it has the figures of what was measured.</p>"
         )
-    standings = compared(summary)
+    relations = compared(summary)
     parts += [
         f"<p>{said}</p>" for question in questions_of(summary)
-        if (said := _said(summary, question, standings, several))
+        if (said := _said(summary, question, relations, several))
     ]
     if any(figure_of(summary, name, question, what) is not None
            for name in measured(summary) for question in questions_of(summary)
            for what in (RATE, LATENCY)):
         parts.append(_grid(summary, several))
-    parts += _lost(standings)
+    parts += _lost(relations)
     parts += [_of_system(summary, name, several) for name in measured(summary)]
     parts += [
         f"<p>{escape(label(summary, system.name, several))}: absent. {escape(system.absent)}</p>"
@@ -66,7 +66,7 @@ def _of_run(summary: Summary, several: bool) -> list[str]:
 
 
 def _said(
-    summary: Summary, question: str, standings: tuple[Compared, ...], several: bool
+    summary: Summary, question: str, relations: tuple[Compared, ...], several: bool
 ) -> str:
     """Say in a sentence who is ahead in a question, and where we stand."""
     first = best(summary, question, RATE)
@@ -81,12 +81,14 @@ def _said(
     if ours is None or ours.value is None:
         return f"{told}."
     rest = []
-    for each in standings:
+    for each in relations:
         if each.question == question and each.what is RATE and each.times is not None:
-            level = " (not told apart)" if each.standing is Standing.LEVEL else ""
+            level = " (not told apart)" if each.relation is Relation.LEVEL else ""
             rest.append(f"{multiple(each.times)} {escape(each.theirs.system)}{level}")
-    stands = "" if first is ours else f", {short(ours.value, ours.unit)}"
-    return f"{told}. {OURS}{stands} is {', '.join(rest)}." if rest else f"{told}."
+    if not rest:
+        return f"{told}."
+    stands = "that is" if first is ours else f"{OURS} sustains {short(ours.value, ours.unit)}:"
+    return f"{told}{',' if first is ours else '.'} {stands} {', '.join(rest)}."
 
 
 def _grid(summary: Summary, several: bool) -> str:
@@ -142,9 +144,9 @@ def marks(summary: Summary, system: str) -> str:
     return f"<small class=marks>{' '.join(found)}</small>" if found else ""
 
 
-def _lost(standings: tuple[Compared, ...]) -> list[str]:
+def _lost(relations: tuple[Compared, ...]) -> list[str]:
     """Name what we lose, and why; nothing where we lose nothing."""
-    found = lost(standings)
+    found = lost(relations)
     if not found:
         return []
     rows = []

@@ -9,8 +9,8 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.errors import OptionError
-from headrace.lab.report.choosing import PLACES, filled
-from headrace.lab.report.compared import RATE, Standing, compared, standing
+from headrace.lab.report.choosing import SLOTS, filled
+from headrace.lab.report.compared import RATE, Relation, compared, relation
 from headrace.lab.report.explained import REASONS, UNEXPLAINED, lost, reason
 from headrace.lab.report.page import page
 from headrace.lab.results.folder import ENVIRONMENT, SPEC, RunFolder
@@ -80,11 +80,11 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def test_figures_whose_intervals_meet_decide_nothing() -> None:
-    assert standing(figure("a", 100), figure("b", 129)) is Standing.LEVEL
-    assert standing(figure("a", 100), figure("b", 131)) is Standing.BEHIND
-    assert standing(figure("a", 131), figure("b", 100)) is Standing.AHEAD
-    assert standing(p99("a", 1.0), p99("b", 2.0)) is Standing.AHEAD
-    assert standing(figure("a", 100), figure("b", None)) is Standing.OPEN
+    assert relation(figure("a", 100), figure("b", 129)) is Relation.LEVEL
+    assert relation(figure("a", 100), figure("b", 131)) is Relation.BEHIND
+    assert relation(figure("a", 131), figure("b", 100)) is Relation.AHEAD
+    assert relation(p99("a", 1.0), p99("b", 2.0)) is Relation.AHEAD
+    assert relation(figure("a", 100), figure("b", None)) is Relation.OPEN
 
 
 def test_what_is_lost_is_named_with_its_reason() -> None:
@@ -100,10 +100,10 @@ def test_what_is_lost_is_named_with_its_reason() -> None:
 
 
 def test_every_place_is_filled_and_all_else_stays(run: RunFolder) -> None:
-    text = "".join(f"before\n<!-- lab: {name} -->\nstale\n<!-- lab: end -->\n" for name in PLACES)
-    told = filled(text, run)
+    text = "".join(f"before\n<!-- lab: {name} -->\nstale\n<!-- lab: end -->\n" for name in SLOTS)
+    told = filled(text, run, "runs/one")
     assert "stale" not in told
-    assert told.count("before\n") == len(PLACES)
+    assert told.count("before\n") == len(SLOTS)
     assert "| `count` | 900 K/s | **1.3 M/s** | 30 K/s |" in told
     assert "* `count`: **spark** sustains the most, 1.3 M/s." in told
     assert "headrace is at 0.69x spark, 30x pyflink." in told
@@ -111,14 +111,15 @@ def test_every_place_is_filled_and_all_else_stays(run: RunFolder) -> None:
     assert "| `state` | 100 K/s | **110 K/s** | void |" in told
     assert "* pyflink, `state` sustainable rate: a row was lost." in told
     assert "other was absent: install it." in told
+    assert told.count("From `runs/one/summary.json`.") == len(SLOTS)
     assert "The run did not ask for it." in told
-    assert filled(told, run) == told
+    assert filled(told, run, "runs/one") == told
 
 
 def test_the_report_has_them_too(run: RunFolder) -> None:
     html = page([run])
     assert "<strong>spark</strong> sustains the highest rate, 1.3 M events/s" in html
-    assert "headrace, 900 K events/s is 0.69x spark, 30x pyflink." in html
+    assert "headrace sustains 900 K events/s: 0.69x spark, 30x pyflink." in html
     assert "Where headrace is behind: 2 figures" in html
     assert 'title="a row was lost">void' in html
     assert "durable&nbsp;&#10003;" in html
@@ -126,9 +127,9 @@ def test_the_report_has_them_too(run: RunFolder) -> None:
 
 def test_a_page_without_a_place_or_with_a_strange_one_is_refused(run: RunFolder) -> None:
     with pytest.raises(OptionError, match="no place for figures"):
-        filled("# A page\n", run)
+        filled("# A page\n", run, "x")
     with pytest.raises(OptionError, match="no place 'luck'; there are run, verdict"):
-        filled("<!-- lab: luck -->\n<!-- lab: end -->", run)
+        filled("<!-- lab: luck -->\n<!-- lab: end -->", run, "x")
 
 
 def test_the_command_fills_a_page(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +144,8 @@ def test_the_command_fills_a_page(run: RunFolder, capsys: pytest.CaptureFixture[
 def test_the_page_of_the_docs_has_the_figures_of_the_example() -> None:
     text = PAGE.read_text(encoding="utf-8")
     folder = RunFolder.open(EXAMPLE)
-    assert filled(text, folder) == text, "make lab-example, or headrace lab fill"
+    source = EXAMPLE.relative_to(ROOT).as_posix()
+    assert filled(text, folder, source) == text, "make lab-example, or headrace lab fill"
     assert not folder.summary().interrupted
     assert (EXAMPLE / "report.html").is_file()
 
