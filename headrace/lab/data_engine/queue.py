@@ -26,6 +26,8 @@ from headrace.lab.data_engine.schedule import Schedule
 Make = Callable[[int, int], pa.RecordBatch]
 #: An engine further behind its own schedule than this voids the run: latencies would be its own.
 LATE_SECONDS = 0.5
+#: How a run that is void for that begins to say so.
+LATE = "the data engine was"
 #: Seconds between two entries in the record of the queue.
 SAMPLE_SECONDS = 0.05
 
@@ -147,7 +149,7 @@ class PartitionQueue:
         self.latest_seconds = max(self.latest_seconds, late)
         if late > LATE_SECONDS and not self.void:
             self.void = (
-                f"the data engine was {late:.2f} s behind its own schedule: partition "
+                f"{LATE} {late:.2f} s behind its own schedule: partition "
                 f"{self.place.partition} could not make its events in time"
             )
 

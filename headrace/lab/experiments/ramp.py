@@ -50,7 +50,7 @@ def estimated(trial: Trial, ramp: Ramp) -> float:
     One that takes more than it computes is busy with that after it is cut off: that time counts.
     """
     schedule = trial.load.schedule
-    if not trial.unsustained or not len(trial.queue_lengths):
+    if not (trial.unsustained or trial.void) or not len(trial.queue_lengths):
         return schedule.phases[-1].rate
     end = int(np.argmax(trial.queue_lengths))
     at = trial.queue_seconds

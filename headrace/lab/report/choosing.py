@@ -26,6 +26,7 @@ from headrace.lab.report.compared import (
     counted,
     figure_of,
     guarantees_of,
+    least,
     measured,
     multiple,
     questions_of,
@@ -135,7 +136,7 @@ def _told(figure: Figure) -> str:
     """Write a figure without what its table says of all of them."""
     assert figure.value is not None
     if figure.unit == "events/s":
-        return f"{counted(figure.value)}/s"
+        return f"{least(figure)}{counted(figure.value)}/s"
     unit = "s" if figure.unit.startswith("s per") else figure.unit
     return short(figure.value, unit)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 from headrace.lab.results.summary import Better, Figure, Guarantee, Summary
 
@@ -98,10 +99,10 @@ def _compared(summary: Summary, ours: str) -> Iterator[Compared]:
 
 def relation(ours: Figure, theirs: Figure) -> Relation:
     """Say how ours stands to theirs."""
-    known = (ours.low, ours.high, theirs.low, theirs.high)
-    low, high, their_low, their_high = (0.0 if each is None else each for each in known)
-    if None in known:
+    if ours.low is None or theirs.low is None:
         return Relation.OPEN
+    low, their_low = ours.low, theirs.low
+    high, their_high = (inf if each.high is None else each.high for each in (ours, theirs))
     if low > their_high:
         return Relation.AHEAD if ours.better is Better.HIGHER else Relation.BEHIND
     if high < their_low:
@@ -125,6 +126,12 @@ def best(summary: Summary, question: str, what: What) -> Figure | None:
 def guarantees_of(summary: Summary, system: str) -> Sequence[Guarantee]:
     """Give what the run has shown of a system's promises."""
     return [each for each in summary.guarantees if each.system == system]
+
+
+def least(figure: Figure) -> str:
+    """Give the words for a figure that has no upper bound: no more could be sent to the system."""
+    is_least = figure.better is Better.HIGHER and figure.value is not None and figure.high is None
+    return "at least " if is_least else ""
 
 
 def short(value: float, unit: str) -> str:

@@ -21,6 +21,7 @@ from headrace.lab.report.compared import (
     counted,
     figure_of,
     guarantees_of,
+    least,
     measured,
     multiple,
     questions_of,
@@ -75,7 +76,7 @@ def _said(
     name = escape(label(summary, first.system, several))
     told = (
         f"<em>{escape(question)}</em>: <strong>{name}</strong> sustains the highest rate, "
-        f"{short(first.value or 0.0, first.unit)}"
+        f"{least(first)}{short(first.value or 0.0, first.unit)}"
     )
     ours = figure_of(summary, OURS, question, RATE)
     if ours is None or ours.value is None:
@@ -114,7 +115,7 @@ def _cell(summary: Summary, system: str, question: str) -> str:
     rate = figure_of(summary, system, question, RATE)
     lines = []
     if rate is not None:
-        said = _void(rate) if rate.value is None else f"{counted(rate.value)}/s"
+        said = _void(rate) if rate.value is None else f"{least(rate)}{counted(rate.value)}/s"
         first = best(summary, question, RATE)
         lines.append(f"<strong>{said}</strong>" if rate is first else said)
     small = []

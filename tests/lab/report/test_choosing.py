@@ -10,7 +10,7 @@ import pytest
 from headrace.cli.main import main
 from headrace.errors import OptionError
 from headrace.lab.report.choosing import SLOTS, filled
-from headrace.lab.report.compared import RATE, Relation, compared, relation
+from headrace.lab.report.compared import RATE, Relation, compared, least, relation
 from headrace.lab.report.explained import REASONS, UNEXPLAINED, lost, reason
 from headrace.lab.report.page import page
 from headrace.lab.results.folder import ENVIRONMENT, SPEC, RunFolder
@@ -85,6 +85,11 @@ def test_figures_whose_intervals_meet_decide_nothing() -> None:
     assert relation(figure("a", 131), figure("b", 100)) is Relation.AHEAD
     assert relation(p99("a", 1.0), p99("b", 2.0)) is Relation.AHEAD
     assert relation(figure("a", 100), figure("b", None)) is Relation.OPEN
+    unbound = figure("b", 120, high=None)  # no more could be sent to it
+    assert relation(figure("a", 100), unbound) is Relation.LEVEL
+    assert relation(figure("a", 90), unbound) is Relation.BEHIND
+    assert relation(figure("a", 200), unbound) is Relation.LEVEL
+    assert (least(unbound), least(figure("b", 120)), least(p99("a", 1.0))) == ("at least ", "", "")
 
 
 def test_what_is_lost_is_named_with_its_reason() -> None:
