@@ -32,6 +32,8 @@ from headrace.lab.statistics.samples import percentile, warm_up_seconds
 _LEAST_LOOKS = 20
 #: The least step from a rate that is near.
 _NEAR_STEP = 1.25
+#: An estimate's share below which no rate is looked for.
+_NEAR_LEAST = 32
 
 
 class ProbeStatus(Enum):
@@ -314,8 +316,13 @@ def _step_down(probing: _Probing, search: Search, high: float) -> tuple[float, f
 
 
 def _below(rate: float, search: Search, step: float) -> float:
-    """A step below the rate; 0 where nobody would call it a rate any more."""
-    return rate / step if rate / step >= search.first_rate / 1024 else 0.0
+    """A step below the rate; 0 where nobody would call it a rate any more.
+
+    An estimate is not that far off: a system that falls behind there does so at any rate, as one
+    whose epochs take longer than is acceptable.
+    """
+    least = search.first_rate / (_NEAR_LEAST if search.is_near else 1024)
+    return rate / step if rate / step >= least else 0.0
 
 
 def _bisect(

@@ -187,3 +187,16 @@ class Asked(Limited):
 
     def stop(self) -> None:
         """Nothing was started."""
+
+
+class Behind(Limited):
+    """Falls behind at any rate, as a system whose epochs take longer than a queue may be long."""
+
+    def trial(self, load: Load) -> Trial:
+        return replace(self._bench.trial(load), unsustained="above 1 for 2 looks in a row")
+
+
+def test_a_system_that_falls_behind_at_any_rate_is_soon_given_up_after_a_ramp() -> None:
+    found = find_rate(Behind(5_000, 1e9), SHORT)
+    assert found.rate == 0
+    assert 5 <= len(found.probes) <= 9
