@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make coverage` runs.
 TESTS := tests
 
-.PHONY: bench-kafka chaos-kafka help setup demo test test-slow check lint types table coverage examples docs bench bench-streaming bench-workloads lab soak chaos \
+.PHONY: bench-kafka chaos-kafka help setup demo test test-slow check lint types table coverage examples docs bench bench-streaming bench-workloads lab lab-example soak chaos \
 	simulate chaos-night verify beam-suites lock clean
 
 help: ## list the targets
@@ -97,6 +97,12 @@ bench-workloads: setup ## every workload on three systems, their rates side by s
 lab: setup ## measure headrace and its peers from outside, about 10 minutes; see docs/guide/lab.md
 	$(BIN)/headrace lab run examples/lab.toml --results build/lab || test $$? -eq 2
 	$(BIN)/headrace lab report $$(ls -d build/lab/*/ | tail -1)
+
+lab-example: setup ## take a run as the example of the docs: make lab-example RUN=build/lab/TIME-compared
+	test -f "$(RUN)/summary.json"
+	rm -rf results/lab-example && cp -R "$(RUN)" results/lab-example && rm -f results/lab-example/report.html
+	$(BIN)/headrace lab report results/lab-example
+	$(BIN)/headrace lab fill results/lab-example docs/guide/choosing.md
 
 soak: setup ## run a streaming pipeline for 20 minutes and see what grows
 	$(BIN)/headrace lab run soak

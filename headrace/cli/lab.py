@@ -18,6 +18,7 @@ from headrace.lab.by_name import spec_text
 from headrace.lab.doors import BY_SPEC, door_of, listing
 from headrace.lab.environments import PACKAGES, install
 from headrace.lab.laboratory import run_spec
+from headrace.lab.report.choosing import SLOTS, filled
 from headrace.lab.report.page import write_page
 from headrace.lab.results.compare import compare
 from headrace.lab.results.dated import read_dated
@@ -43,6 +44,7 @@ of its own, which nothing overwrites:
 
   headrace lab run my.toml                     measure; prints figures and the folder
   headrace lab report results/lab/*-my         one page of HTML that opens without a network
+  headrace lab fill results/lab/RUN PAGE.md    its figures as tables in a page of Markdown
   headrace lab compare OLD_RUN NEW_RUN         what changed, and whether chance could do it
   headrace lab install pyflink                 a peer that needs an environment of its own
 
@@ -76,6 +78,7 @@ tables of a spec, with their defaults:
                    the load; shards = 0 (as many as cores), per_batch = 1000000, trigger_ms = 0,
                    bundle_ms = 100, bundle_events = 1000
                    candidates = [{...}, ...]: settings that [tuning] chooses from
+                   first_rate = 0: where searches of this one begin; 0: where all do
   [tuning]         p99_seconds = 2, first_rate = 1000, precision = 0.25, probe_seconds = 10
   [sustainable]    first_rate = 1000, precision = 0.05, probe_seconds = 20,
                    confirm_seconds = 60, acceptable_seconds = 1, limit_seconds = 5,
@@ -143,6 +146,14 @@ def add_to(commands: Any) -> None:
         help="the page; must not exist yet. Default: report.html in the last run's folder",
     )
     page.set_defaults(run=report)
+    words = verbs.add_parser(
+        "fill", help="write a run's figures into a page of Markdown",
+        description="Write the figures of a run into a page of Markdown, between <!-- lab: NAME "
+        f"--> and <!-- lab: end -->. Names: {', '.join(SLOTS)}. What stands there is replaced.",
+    )
+    words.add_argument("run_folder", metavar="RUN", type=Path, help="the folder of a run")
+    words.add_argument("page", metavar="PAGE.md", type=Path, help="the page")
+    words.set_defaults(run=fill)
 
 
 def _of_spec() -> argparse.ArgumentParser:
@@ -302,4 +313,13 @@ def report(arguments: argparse.Namespace) -> int:
     with showing(lambda _seconds: look):
         write_page(folders, target)
     print(f"{target}, {target.stat().st_size / 1e6:.1f} MB, {time.monotonic() - start:.1f} s")
+    return 0
+
+
+def fill(arguments: argparse.Namespace) -> int:
+    """Write a run's figures into a page."""
+    run_folder = RunFolder.open(arguments.run_folder)
+    text = filled(_read(arguments.page), run_folder, arguments.run_folder.as_posix())
+    arguments.page.write_text(text, encoding="utf-8")
+    print(f"{arguments.page} has the figures of {arguments.run_folder}")
     return 0

@@ -58,6 +58,11 @@ logger.shell.level = error
 
 #: What the JVM itself says at each start of Spark 4, and no option keeps it from saying.
 _NOISE = (b"WARNING: Using incubator modules:",)
+#: How a trace begins, and how one ends that says nothing: a stream was stopped while the process
+#: that plans its batches was about to answer, and Spark's own daemon has nobody left to tell.
+_TRACE = b"Traceback (most recent call last):"
+_GONE = (b"BrokenPipeError", b"ConnectionResetError")
+_DAEMON = b"pyspark/daemon.py"
 #: Text without an end of line is shown after this many seconds: it may be a question.
 _PARTIAL_SECONDS = 0.3
 
@@ -130,24 +135,55 @@ def _end() -> None:
 
 def _forward(reads: int, name: str) -> None:
     """Write what comes by a pipe to this process' stream of the same name, line by line."""
-    rest = b""
+    rest, worth = b"", _Worth()
     with suppress(OSError, ValueError):
         while True:
-            ready = not rest or select.select([reads], [], [], _PARTIAL_SECONDS)[0]
+            waits = rest or worth.held
+            ready = not waits or select.select([reads], [], [], _PARTIAL_SECONDS)[0]
             if not ready:
-                _write(name, rest)
+                _write(name, b"".join(line + b"\n" for line in worth.rest()) + rest)
                 rest = b""
                 continue
             data = os.read(reads, 65_536)
             if not data:
                 break
             *lines, rest = (rest + data).split(b"\n")
-            kept = [line for line in lines if not line.startswith(_NOISE)]
+            kept = [told for line in lines for told in worth.take(line)]
             if kept:
                 _write(name, b"\n".join(kept) + b"\n")
-        if rest:
-            _write(name, rest)
+        last = b"".join(line + b"\n" for line in worth.rest()) + rest
+        if last:
+            _write(name, last)
     os.close(reads)
+
+
+class _Worth:
+    """Decides which lines are worth showing; holds a trace until it is known how it ends."""
+
+    def __init__(self) -> None:
+        self.held: list[bytes] = []
+
+    def take(self, line: bytes) -> list[bytes]:
+        """Take a line; give those that can be shown now."""
+        if line.startswith(_NOISE):
+            return []
+        if line == _TRACE:
+            before, self.held = self.held, [line]
+            return before
+        if not self.held:
+            return [line]
+        self.held.append(line)
+        if line.startswith(b" "):
+            return []
+        files = [each for each in self.held if each.startswith(b"  File ")]
+        is_known = line.startswith(_GONE) and all(_DAEMON in each for each in files)
+        trace = self.rest()
+        return [] if is_known else trace
+
+    def rest(self) -> list[bytes]:
+        """Give what is held."""
+        held, self.held = self.held, []
+        return held
 
 
 def _write(name: str, data: bytes) -> None:

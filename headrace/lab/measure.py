@@ -22,7 +22,7 @@ from headrace.lab.experiments.recovery import measure_fault
 from headrace.lab.experiments.scaling import measure_scaling
 from headrace.lab.experiments.spike import SpikeLoad, measure_spike
 from headrace.lab.experiments.sustainable import Search, find_rate
-from headrace.lab.experiments.trial import Bench, Fault, Load, Patience, Subject, Trial
+from headrace.lab.experiments.trial import Bench, Fault, Load, Subject, Trial
 from headrace.lab.experiments.tuning import tune
 from headrace.lab.experiments.waterfall import causal_profile, waterfall
 from headrace.lab.results.samples import Kept
@@ -34,6 +34,7 @@ from headrace.lab.results.summary import (
     SystemRecord,
     TunedRecord,
 )
+from headrace.lab.searches import search_of, tuning_search
 from headrace.lab.spec import Spec, SustainableSpec, TuningSpec
 from headrace.lab.statistics.intervals import Interval, of_repeats
 from headrace.lab.statistics.samples import percentile
@@ -68,6 +69,7 @@ class Measuring:
         self._engines: dict[str, str] = {}
         self._rates: dict[Who, float] = {}
         self._voids: dict[Who, str] = {}  # why it has no sustainable rate
+        self._at_least: set[Who] = set()  # whose highest rate the data engines could not send
         self._tuned: dict[Who, TunedRecord] = {}
         self._seen: list[Seen] = []
         self.figures: list[Figure] = []
@@ -129,7 +131,7 @@ class Measuring:
         for who in self._benches:
             self._told(f"{who}: choosing among {len(candidates[who.system])} settings")
             found = tune(
-                partial(self._bench, who), candidates[who.system], search,
+                partial(self._bench, who), candidates[who.system], self._from(who, search),
                 told=lambda each, probe, who=who: self._told(  # type: ignore[misc]
                     f"{who} {dict(each)}: {probe.rate:,.0f} events/s {probe.status.value} "
                     f"{probe.reason}"
@@ -156,10 +158,15 @@ class Measuring:
 
     def _search_of(self, who: Who, settings: SustainableSpec) -> Search:
         """Make the search of one system and question: tuning has found about where it ends."""
-        search, tuned = search_of(settings), self._tuned.get(who)
+        search, tuned = self._from(who, search_of(settings)), self._tuned.get(who)
         if tuned is None or not tuned.rate:
             return search
         return replace(search, first_rate=tuned.rate, ramp=False, is_near=True)
+
+    def _from(self, who: Who, search: Search) -> Search:
+        """Let a search begin where the spec says that this system's do."""
+        first = next(s.first_rate for s in self._spec.systems if s.name == who.system)
+        return replace(search, first_rate=first) if first else search
 
     def _search(
         self, name: Who, bench: Bench, search: Search, rates: list[float], repeat: int
@@ -172,6 +179,8 @@ class Measuring:
             ),
         )
         rates.append(found.rate)
+        if found.is_least:
+            self._at_least.add(name)
         last = found.probes[-1].reason if found.probes else ""
         void = found.void or ("" if found.rate else f"no rate was sustained: {last}")
         self._voids[name] = self._voids.get(name) or void
@@ -183,7 +192,7 @@ class Measuring:
         interval = None if void else of_repeats(values)
         if interval is not None and len(values) == 1:
             # The search itself leaves so much open.
-            high = interval.value * (1 + precision)
+            high = float("inf") if name in self._at_least else interval.value * (1 + precision)
             interval = Interval(value=values[0], low=values[0], high=high, count=1)
         self._add(name, "sustainable", "rate", "events/s", _HIGHER, interval, values, void)
         self._rates[name] = 0.0 if void else sum(values) / len(values)
@@ -370,24 +379,3 @@ class Measuring:
             high=None if counted is None else counted.high,
             repeats=() if void else tuple(float(value) for value in repeats), void=void,
         ))
-
-
-def search_of(settings: SustainableSpec) -> Search:
-    """Make the search that a spec asks for."""
-    told = asdict(settings)
-    told.pop("repeats")
-    return Search(patience=_patience(told), **told)
-
-
-def tuning_search(settings: TuningSpec) -> Search:
-    """Make the search with which tuning tries settings: a ramp, and no longer confirmation."""
-    told = asdict(settings)
-    return Search(
-        patience=_patience(told), ramp=True, confirm_seconds=settings.probe_seconds, **told
-    )
-
-
-def _patience(told: dict[str, Any]) -> Patience:
-    """Take what is a search's patience out of its settings."""
-    names = ("acceptable_seconds", "limit_seconds", "drain_seconds")
-    return Patience(**{name: told.pop(name) for name in names})

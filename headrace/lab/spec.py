@@ -29,6 +29,7 @@ class SystemSpec:
     kind: str
     settings: Mapping[str, Any]
     candidates: tuple[Mapping[str, Any], ...] = ()  # of tuning; empty: those of its kind
+    first_rate: float = 0.0  # where its searches begin, events per second; 0: where all do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +205,13 @@ def _systems(told: Any) -> tuple[SystemSpec, ...]:
         if not isinstance(candidates, list) or not all(isinstance(c, dict) for c in candidates):
             msg = f"systems.{name}.candidates must be a list of tables, as [{{shards = 1}}, ...]"
             raise OptionError(msg)
+        first = settings.pop("first_rate", 0)
+        if isinstance(first, bool) or not isinstance(first, int | float) or first < 0:
+            msg = f"systems.{name}.first_rate is {first!r}; it must be events per second, as 50000"
+            raise OptionError(msg)
         found.append(SystemSpec(
-            name=name, kind=kind, settings=settings, candidates=tuple(candidates)
+            name=name, kind=kind, settings=settings, candidates=tuple(candidates),
+            first_rate=float(first),
         ))
     return tuple(found)
 

@@ -58,3 +58,25 @@ def through(*parts: bytes) -> None:
 def test_lines_come_whole_and_the_jvms_own_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     through(b"WARNING: Using incub", b"ator modules: x\nfirst ", b"line\nlast\xff")
     assert capsys.readouterr().err == "first line\nlast\\xff"
+
+
+GONE = b"""Traceback (most recent call last):
+  File "/x/pyspark.zip/pyspark/daemon.py", line 264, in manager
+  File "/x/pyspark.zip/pyspark/daemon.py", line 95, in worker
+BrokenPipeError: [Errno 32] Broken pipe
+"""
+
+
+def test_a_daemon_whose_stream_was_stopped_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    through(b"before\n" + GONE[:50], GONE[50:] + b"after\n")
+    assert capsys.readouterr().err == "before\nafter\n"
+
+
+@pytest.mark.parametrize("trace", [
+    GONE.replace(b"BrokenPipeError", b"ValueError"),
+    GONE.replace(b"daemon.py", b"worker.py"),
+    GONE[:100],  # whoever wrote it was killed
+])
+def test_any_other_trace_is_told_whole(trace: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    through(trace)
+    assert capsys.readouterr().err.encode() == trace

@@ -7,6 +7,7 @@ import pytest
 from headrace.errors import OptionError
 from headrace.lab.benches import AbsentError, bench_of
 from headrace.lab.experiments.fake import FakeBench
+from headrace.lab.measure import Measuring
 from headrace.lab.spec import EXPERIMENTS, LatencySpec, SystemSpec, read_spec
 
 
@@ -63,3 +64,32 @@ def test_a_kind_that_is_unknown_or_absent_says_so(monkeypatch: pytest.MonkeyPatc
 def test_every_experiment_can_be_asked_for_with_its_defaults() -> None:
     for kind in EXPERIMENTS.values():
         assert kind() == kind()
+
+
+def test_a_system_may_have_a_first_rate_of_its_own() -> None:
+    text = "[systems.fake]\nfirst_rate = 50000\n[systems.b]\nkind = 'fake'\n[sustainable]\n"
+    first, second = read_spec(text).systems
+    assert (first.first_rate, second.first_rate) == (50_000, 0)
+    assert first.settings == {}
+    with pytest.raises(OptionError, match=r"systems.fake.first_rate is 'much'"):
+        read_spec(text.replace("50000", "'much'"))
+
+
+def test_searches_begin_where_the_system_says() -> None:
+    text = """
+    [systems.fake]
+    capacity = 5000
+    first_rate = 4000
+    [systems.other]
+    kind = "fake"
+    capacity = 5000
+    [sustainable]
+    first_rate = 10
+    probe_seconds = 12
+    confirm_seconds = 12
+    """
+    said: list[str] = []
+    Measuring(read_spec(text), said.append).run()
+    first = {line.split()[0]: line for line in reversed(said) if "events/s" in line}
+    assert "4,000 events/s" in first["fake"]
+    assert " 10 events/s" in first["other"]

@@ -4,6 +4,9 @@ Takes times and requests, gives batches; the clock and the socket are the caller
 a little ahead of time and can be taken when they are due. What was taken is held until it is
 acknowledged: a reader that failed takes it again. A reader that does not keep up is cut off: what
 it has neither taken nor been offered is not sent any more, so that it need not be waited for.
+
+A schedule may hold: its clock stands still until a reader has taken what was due before. So a load
+begins when a system is up, however long that took, and its times count from there.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from headrace.lab.data_engine.schedule import Schedule
 Make = Callable[[int, int], pa.RecordBatch]
 #: An engine further behind its own schedule than this voids the run: latencies would be its own.
 LATE_SECONDS = 0.5
+#: How a run that is void for that begins to say so.
+LATE = "the data engine was"
 #: Seconds between two entries in the record of the queue.
 SAMPLE_SECONDS = 0.05
 
@@ -48,17 +53,20 @@ class PartitionQueue:
         place: which partition it is.
         schedule: when its events are due.
         make: makes them.
-        limits: of the queue's length; None: it may get as long as it likes.
+        limits: of the queue's length, once it does not hold; None: as long as it likes.
+        hold: seconds after the start at which it holds; None: it does not.
     """
 
     def __init__(
-        self, place: Place, schedule: Schedule, make: Make, limits: Limits | None = None
+        self, place: Place, schedule: Schedule, make: Make, limits: Limits | None = None,
+        hold: float | None = None,
     ) -> None:
         self.place = place
         self.schedule = schedule
         self._make = make
         self._limits = limits
         self._pressure = None if limits is None else Pressure(limits)
+        self._hold = hold
         self._held: deque[tuple[int, pa.RecordBatch]] = deque()  # by first offset
         self._ready = 0  # events that exist, due or not
         self._looked = 0
@@ -69,7 +77,7 @@ class PartitionQueue:
         self.offered = 0  # events that a reader has planned with
         self.acknowledged = 0
         self.replayed = 0  # events that were taken more than once
-        self.started: float | None = None
+        self.started: float | None = None  # later by as long as it held
         self.latest_seconds = 0.0  # the most it was behind its schedule
         self.void = ""
         self.unsustained = ""
@@ -107,17 +115,33 @@ class PartitionQueue:
         """Let the events be taken that are due by now, and look at the queue."""
         if self.started is None:
             return
-        seconds = now - self.started
+        seconds = self._held_at(now)
         due = min(self.total, self.place.offset_at(self.schedule.made_by(seconds)))
         if due > self.made:
             self._note_delay(seconds)
         while self._ready < due:
             self._make_more()
-        self._look(due, seconds)
-        self._look_at_oldest(seconds)
+        if self._hold is None:
+            self._look(due, seconds)
+            self._look_at_oldest(seconds)
+        else:
+            self._looked = self.made = max(self.made, due)
         if seconds - self._sampled >= SAMPLE_SECONDS:
             self._sampled = seconds
             self.samples.append(QueueSample(seconds, self.made, self.pulled, self.acknowledged))
+
+    def _held_at(self, now: float) -> float:
+        """Give the time of the schedule, which stands still while it holds."""
+        assert self.started is not None
+        seconds = now - self.started
+        if self._hold is None or seconds < self._hold:
+            return seconds
+        hold, place = self._hold, self.place
+        # Partitions that are read up to one number leave a part of a block.
+        rest = place.block if place.partitions > 1 else 0
+        if self.pulled + rest >= place.offset_at(self.schedule.made_by(hold) - 1):
+            self.started, self._hold = now - hold, None
+        return hold
 
     def _note_delay(self, seconds: float) -> None:
         """Note how long the next event has been due already."""
@@ -125,7 +149,7 @@ class PartitionQueue:
         self.latest_seconds = max(self.latest_seconds, late)
         if late > LATE_SECONDS and not self.void:
             self.void = (
-                f"the data engine was {late:.2f} s behind its own schedule: partition "
+                f"{LATE} {late:.2f} s behind its own schedule: partition "
                 f"{self.place.partition} could not make its events in time"
             )
 

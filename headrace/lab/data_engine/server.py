@@ -153,7 +153,9 @@ def serve(source: BinaryIO, out: BinaryIO) -> None:
     events = load(EventsName(**task["events"]))
     schedule = Schedule.read(task["schedule"])
     limits = None if task["limits"] is None else Limits(**task["limits"])
-    queue = PartitionQueue(Place(**task["place"]), schedule, events.batch, limits)
+    queue = PartitionQueue(
+        Place(**task["place"]), schedule, events.batch, limits, task.get("hold")
+    )
     engine = Engine(queue, events.schema)
     with _Server(engine) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

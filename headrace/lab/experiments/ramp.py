@@ -15,6 +15,10 @@ from headrace.errors import OptionError
 from headrace.lab.data_engine.schedule import Phase, Schedule
 from headrace.lab.experiments.trial import Load, Patience, Trial
 
+#: Beside what was queued, the last result leaves so long after a system was cut off, if it has no
+#: backlog of its own.
+_USUAL_SECONDS = 1.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ramp:
@@ -41,9 +45,12 @@ class Ramp:
 
 
 def estimated(trial: Trial, ramp: Ramp) -> float:
-    """Give the rate at which a system took events while it could not keep up."""
+    """Give the rate at which a system took events while it could not keep up.
+
+    One that takes more than it computes is busy with that after it is cut off: that time counts.
+    """
     schedule = trial.load.schedule
-    if not trial.unsustained or not len(trial.queue_lengths):
+    if not (trial.unsustained or trial.void) or not len(trial.queue_lengths):
         return schedule.phases[-1].rate
     end = int(np.argmax(trial.queue_lengths))
     at = trial.queue_seconds
@@ -54,5 +61,7 @@ def estimated(trial: Trial, ramp: Ramp) -> float:
         schedule.made_by(float(at[place])) - int(trial.queue_lengths[place])
         for place in (begin, end)
     ]
-    rate = (taken[1] - taken[0]) / float(at[end] - at[begin])
+    after = float(trial.left.max(initial=0.0) - at[end])
+    after -= ramp.wait_seconds + _USUAL_SECONDS
+    rate = (taken[1] - taken[0]) / (float(at[end] - at[begin]) + max(0.0, after))
     return max(rate, ramp.first_rate / 2)

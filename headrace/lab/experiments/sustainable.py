@@ -5,7 +5,8 @@ bisect between the last two, confirm by a longer run. A ramp may come first, who
 the steps smaller. A short run may end before the queue is too long, so a queue that surely grows by
 more than half the precision counts as well, and so does a backlog inside the system: results that
 leave long after the load. There may be a bound on latency too. Every probe's answer is checked: one
-lost or doubled row voids the figure, and so does a late data engine.
+lost or doubled row voids the figure. So does a late data engine, unless a lower rate was sustained:
+then the system may be able to do more than the lab can send, and the figure is the least of it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from math import sqrt
 import numpy as np
 
 from headrace.errors import OptionError
+from headrace.lab.data_engine.queue import LATE
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.latency import settled
 from headrace.lab.experiments.ramp import Ramp, estimated
@@ -30,6 +32,8 @@ from headrace.lab.statistics.samples import percentile, warm_up_seconds
 _LEAST_LOOKS = 20
 #: The least step from a rate that is near.
 _NEAR_STEP = 1.25
+#: An estimate's share below which no rate is looked for.
+_NEAR_LEAST = 32
 
 
 class ProbeStatus(Enum):
@@ -88,6 +92,7 @@ class Sustainable:
     probes: tuple[Probe, ...]
     void: str  # why the figure does not count; empty if it does
     confirmation: Trial | None  # the longer run at that rate
+    is_least: bool = False  # no higher rate could be sent
 
 
 class _VoidError(Exception):
@@ -101,6 +106,7 @@ class _Probing:
         self._bench, self._search, self._cores, self._told = bench, search, cores, told
         self.probes: list[Probe] = []
         self.kept_up: Trial | None = None  # the last one, which is the one at the highest rate
+        self.unsent = 0.0  # a rate above that one which data engines could not hold; 0: none
 
     def ramp(self) -> float:
         """Estimate the rate by one run; the first rate if it does not count."""
@@ -109,9 +115,11 @@ class _Probing:
         if trial.trouble and not trial.void:
             msg = f"in a ramp: {trial.trouble}"
             raise _VoidError(msg)
-        rate = ramp.first_rate if trial.void else estimated(trial, ramp)
+        # What it took is an estimate even where the engine could not send all that it was to.
+        is_void = bool(trial.void) and not trial.void.startswith(LATE)
+        rate = ramp.first_rate if is_void else estimated(trial, ramp)
         reason = f"a ramp, {trial.void or 'which gives an estimate'}"
-        status = ProbeStatus.VOID if trial.void else ProbeStatus.ESTIMATED
+        status = ProbeStatus.VOID if is_void else ProbeStatus.ESTIMATED
         self.probes.append(Probe(rate=rate, status=status, reason=reason))
         self._told(self.probes[-1])
         return rate
@@ -128,6 +136,9 @@ class _Probing:
         if trial.void and self._search.again_if_void:
             trial = self._once(load, is_confirmation=is_confirmation)
         status, reason = _status(trial, self._search)
+        if self.kept_up is not None and trial.void.startswith(LATE):
+            self.unsent = rate
+            return False
         if status is ProbeStatus.VOID:
             msg = f"at {rate:,.0f} events/s: {reason}"
             raise _VoidError(msg)
@@ -249,8 +260,10 @@ def find_rate(
             rate, confirmation = low, probing.kept_up
     except _VoidError as error:
         void = str(error)
+    behind = [each.rate for each in probing.probes if each.status is ProbeStatus.FELL_BEHIND]
     return Sustainable(
-        rate=rate, probes=tuple(probing.probes), void=void, confirmation=confirmation
+        rate=rate, probes=tuple(probing.probes), void=void, confirmation=confirmation,
+        is_least=rate < probing.unsent < min(behind, default=float("inf")),
     )
 
 
@@ -303,8 +316,13 @@ def _step_down(probing: _Probing, search: Search, high: float) -> tuple[float, f
 
 
 def _below(rate: float, search: Search, step: float) -> float:
-    """A step below the rate; 0 where nobody would call it a rate any more."""
-    return rate / step if rate / step >= search.first_rate / 1024 else 0.0
+    """A step below the rate; 0 where nobody would call it a rate any more.
+
+    An estimate is not that far off: a system that falls behind there does so at any rate, as one
+    whose epochs take longer than is acceptable.
+    """
+    least = search.first_rate / (_NEAR_LEAST if search.is_near else 1024)
+    return rate / step if rate / step >= least else 0.0
 
 
 def _bisect(

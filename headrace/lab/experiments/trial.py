@@ -57,7 +57,7 @@ class Load:
 class Cost:
     """What a run used. What nobody could tell is None."""
 
-    cpu_seconds: float | None = None  # of the system
+    cpu_seconds: float | None = None  # of the system, from the begin of the load
     engine_cpu_seconds: float | None = None  # of the data engines, which are not the system's
     peak_bytes: int | None = None  # of memory, all processes of the system together
     checkpoint_bytes: int | None = None
@@ -71,7 +71,7 @@ class Trial:
     engine: str  # what really ran, asked of it
     load: Load
     verdict: Verdict
-    made: int  # events
+    made: int  # events of the load
     void: str = ""  # why the run does not count; empty if it does
     unsustained: str = ""  # why the system did not keep up; empty if it did
     due: F64  # of each result: when its newest input was to be sent

@@ -21,9 +21,10 @@ from headrace.errors import OptionError
 from headrace.lab.report.cards import cards, choices
 from headrace.lab.report.published import PUBLISHED
 from headrace.lab.report.tables import label, table
+from headrace.lab.report.verdict import verdict
 from headrace.lab.results.folder import RunFolder
 from headrace.lab.results.samples import Series
-from headrace.lab.results.summary import Figure, Summary, SystemRecord
+from headrace.lab.results.summary import Figure, Summary
 from headrace.lab.statistics.samples import warm_up_seconds
 
 #: Results of one trial that the page carries; of more, evenly chosen ones.
@@ -75,7 +76,7 @@ def page(folders: Sequence[RunFolder]) -> str:
         title=escape(title), css=home.joinpath("page.css").read_text("utf-8"),
         js=home.joinpath("page.js").read_text("utf-8"),
         data=data.replace("<", "\\u003c"),
-        verdict=_verdict(summaries, several), body=_body(folders, summaries, several),
+        verdict=verdict(summaries, several), body=_body(folders, summaries, several),
     )
 
 
@@ -111,70 +112,6 @@ def _series(trials: Iterable[Series], prefix: str) -> list[dict[str, Any]]:
 
 
 # --- words and tables
-
-
-def _verdict(summaries: Sequence[Summary], several: bool) -> str:
-    lines = []
-    for summary in summaries:
-        if summary.interrupted:
-            lines.append(
-                f'<p><span class="bad">{escape(summary.name)} was interrupted</span> '
-                f"({escape(summary.interrupted)}): it has the figures of what was measured.</p>"
-            )
-        rates = _by_who(summary, "sustainable", "rate")
-        late = _by_who(summary, "latency", "p99")
-        questions = list(dict.fromkeys(figure.question for figure in summary.figures))
-        for question in questions:
-            asked = [f for f in rates.values() if f.question == question and f.value is not None]
-            if len(rates) > len(questions) and asked:
-                best = max(asked, key=lambda f: f.value or 0.0)
-                name = escape(label(summary, best.system, several))
-                on = f" on {escape(question)}" if len(questions) > 1 else ""
-                lines.append(
-                    f"<p><strong>{name}</strong> sustains the highest rate{on}: "
-                    f"{_value(best)}.</p>"
-                )
-        lines += [_of_system(summary, each, several, rates, late) for each in summary.systems]
-    return "\n".join(lines)
-
-
-def _by_who(summary: Summary, experiment: str, name: str) -> dict[tuple[str, str], Figure]:
-    """Give one figure of every system and question."""
-    return {f.key[:2]: f for f in summary.figures if f.key[2:] == (experiment, name)}
-
-
-def _of_system(
-    summary: Summary, system: SystemRecord, several: bool,
-    rates: dict[tuple[str, str], Figure], late: dict[tuple[str, str], Figure],
-) -> str:
-    """Say in a paragraph what a system did."""
-    name = escape(label(summary, system.name, several))
-    if system.absent:
-        return f"<p>{name}: absent. {escape(system.absent)}</p>"
-    own = list(dict.fromkeys(f.question for f in summary.figures if f.system == system.name))
-    parts = []
-    for question in own:
-        told = [
-            f"{what} {_value(found[system.name, question])}"
-            for what, found in (("sustains", rates), ("p99", late))
-            if (system.name, question) in found
-            and found[system.name, question].value is not None
-        ]
-        told += [
-            f"spike: {'came back' if f.value else '<span class=bad>did not come back</span>'}"
-            for f in summary.figures
-            if f.key == (system.name, question, "spike", "came back") and f.value is not None
-        ]
-        if told and len(own) > 1:
-            told[0] = f"<em>{escape(question)}</em> {told[0]}"
-        parts += told
-    voids = [f for f in summary.voids if f.system == system.name]
-    state = (
-        f'<span class="bad">{len(voids)} figures are void</span>: '
-        f"{escape(voids[0].void)}" if voids
-        else '<span class="good">every answer was right</span>'
-    )
-    return f"<p>{name}: {'; '.join([*parts, state])}.</p>"
 
 
 def _value(figure: Figure) -> str:

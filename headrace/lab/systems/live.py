@@ -3,7 +3,7 @@
 Starts the engines, lets the system read them to their end, holds the rows against the answer for
 what was sent, and turns the times at which rows left into latencies. A system that raises has a
 void trial. Before the load comes a time at a tenth of its rate, of which nothing is told: a system
-that has just been started plans its first epoch then.
+that has just been started plans its first epoch then. The load waits until that is over.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.lab.data_engine.client import EngineClient, EngineStatus
+from headrace.lab.data_engine.client import EngineStatus
 from headrace.lab.data_engine.events import EventsName
 from headrace.lab.data_engine.launch import DataEngines, Feed
 from headrace.lab.data_engine.schedule import F64, I64, Phase, Schedule
@@ -28,10 +29,11 @@ from headrace.lab.experiments.trial import Cost, Load, Trial
 from headrace.lab.probe.events import ProbeSettings
 from headrace.lab.probe.questions import Question, question_of
 from headrace.lab.spec import made
+from headrace.lab.systems.begin import Begin
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.harm import KINDS, Harm
 from headrace.lab.systems.system import Outcome, Request, System, Tuning
-from headrace.lab.systems.usage import usage
+from headrace.lab.systems.usage import Tally
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Mode, Row
 
@@ -70,7 +72,10 @@ class LiveSettings:
 class _Host:
     """Keeps a system between trials; another number of cores starts it anew."""
 
+    _all: ClassVar[WeakSet[_Host]] = WeakSet()
+
     def __init__(self, name: str, given: System | None) -> None:
+        self._all.add(self)
         self._name, self._given = name, given
         self._system = given
         self._cores: int | None = None
@@ -85,6 +90,12 @@ class _Host:
             self._system = choose(self._name, master=f"local[{cores},{_TASK_TRIES}]")
             self._cores = cores
         return self._system
+
+    @classmethod
+    def others(cls, root: int) -> list[int]:
+        """Give the processes of systems that have one of their own, but for this one."""
+        found = {getattr(host._system, "pid", root) for host in cls._all}  # noqa: SLF001 (its own class)
+        return sorted(found - {root, os.getpid()})
 
     def stop(self) -> None:
         """End what was started."""
@@ -149,7 +160,9 @@ class LiveBench:
         name = EventsName(module=_EVENTS, settings=asdict(asked))
         with (
             tempfile.TemporaryDirectory(prefix="headrace-lab-") as folder,
-            DataEngines(name, schedule, partitions=settings.partitions, limits=limits) as engines,
+            DataEngines(
+                name, schedule, partitions=settings.partitions, limits=limits, hold=warm.seconds
+            ) as engines,
         ):
             run = _Run(load, self._question, asked, schedule, engines)
             request = Request(
@@ -186,15 +199,20 @@ class _Run:
             raise  # it cannot be asked this
         except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
             failure = _said(error)
-        before = usage(os.getpid(), self._engines.pids)
+        root = getattr(system, "pid", os.getpid())
+        others = [*self._engines.pids, *_Host.others(root)]
+        begin = Begin(
+            self._engines.feed.addresses[0], self._warm, self._schedule.made_by(self._warm),
+            Tally(root, others),
+        )
         idle = sum(status.cpu_seconds for status in self._engines.status())
-        harm = Harm(self._load.fault, self._started, getattr(system, "pid", os.getpid()))
+        harm = Harm(self._load.fault, lambda: begin.at, root)
         try:
-            with harm:
+            with begin, harm:
                 outcome = None if failure else system.run(request)
         except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
             failure = _said(error)
-        after = usage(os.getpid(), self._engines.pids)
+        before, after = begin.before, begin.after
         with suppress(OSError):
             for client in self._engines.clients:
                 client.end()
@@ -209,12 +227,6 @@ class _Run:
             checkpoint_bytes=None if outcome is None else outcome.checkpoint_bytes,
         )
         return self._trial(system.name, outcome, statuses, void, cost)
-
-    def _started(self) -> float | None:
-        """Give when the load begins, after the time at a tenth of its rate."""
-        with EngineClient(self._engines.feed.addresses[0]) as client:
-            started = client.status().started
-        return None if started is None else started + self._warm
 
     def _trial(
         self, name: str, outcome: Outcome | None, statuses: Sequence[EngineStatus], void: str,
@@ -232,8 +244,8 @@ class _Run:
         after = due >= 0
         return Trial(
             system=name, engine="" if outcome is None else outcome.engine, load=self._load,
-            verdict=judge(rows, right), made=sum(status.made for status in statuses),
-            void=void,
+            verdict=judge(rows, right), void=void,
+            made=max(0, sum(s.made for s in statuses) - self._schedule.made_by(self._warm) + 1),
             unsustained=next((s.unsustained for s in statuses if s.unsustained), ""),
             due=due[after], left=left[after], stages={"queue": queue[after]},
             queue_seconds=at, queue_lengths=lengths, cost=cost,

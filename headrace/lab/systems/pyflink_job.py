@@ -15,6 +15,7 @@ written with the attempt that wrote them: those of a later one stand in for the 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import time
@@ -275,6 +276,9 @@ def _until_drained(job: Any, task: dict[str, Any]) -> None:
 
 def main() -> None:
     """Run one task after the other."""
+    # Without this PyFlink runs all functions in threads of this process, under one lock, as long as
+    # the job is local; on a cluster they have processes of their own, and so they are measured.
+    os.environ["_python_worker_execution_mode"] = "process"
     get_gateway()  # starts the JVM
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:

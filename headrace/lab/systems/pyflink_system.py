@@ -26,7 +26,7 @@ from headrace.lab.workload import Row
 #: How often the job looks for events.
 TICKS_PER_SECOND = 50
 #: Events that one look brings, at most.
-EVENTS_PER_TICK = 50_000
+EVENTS_PER_TICK = 10_000
 CHECKPOINT_MS = 1_000
 
 #: What a system of each name is told of how Python runs.

@@ -1,5 +1,7 @@
-"""What this process and its descendants use: processor time and memory, from /proc.
+"""What a process and its descendants use: processor time and memory, from /proc.
 
+Processes that have ended take what they used with them, unless their parent has waited for them; so
+a system is looked at again and again, and each process counts with what it was last seen with.
 Where there is no /proc (macOS) nothing is known, and said to be so.
 """
 
@@ -22,38 +24,47 @@ class Usage:
     peak_bytes: int  # the sum of each one's own peak, which is at least the peak of the sum
 
 
-def usage(root: int, without: Collection[int] = (), proc: Path = PROC) -> Usage | None:
-    """Add up a process and its descendants; None where they cannot be seen.
+class Tally:
+    """Follows a process and its descendants.
 
     Args:
         root: the process.
         without: processes that do not count, nor do their descendants.
         proc: where the kernel shows its processes.
     """
-    if not (proc / str(root)).is_dir():
-        return None
-    ticks: dict[int, float] = {}
-    children: dict[int, list[int]] = defaultdict(list)
-    for entry in proc.iterdir():
-        if entry.name.isdigit():
-            try:
-                told = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            # After the name: state, parent; then user, system, and both of waited-for children.
-            children[int(told[1])].append(int(entry.name))
-            ticks[int(entry.name)] = sum(map(int, told[11:15]))
-    found, waiting = [], [root]
-    while waiting:
-        process = waiting.pop()
-        if process not in without:
-            found.append(process)
-            waiting += children[process]
-    per_second = os.sysconf("SC_CLK_TCK")
-    return Usage(
-        cpu_seconds=sum(ticks.get(process, 0.0) for process in found) / per_second,
-        peak_bytes=sum(_peak(proc / str(process)) for process in found),
-    )
+
+    def __init__(self, root: int, without: Collection[int] = (), proc: Path = PROC) -> None:
+        self._root, self._without, self._proc = root, frozenset(without), proc
+        self._ticks: dict[int, int] = {}
+        self._peaks: dict[int, int] = {}
+
+    def look(self) -> Usage | None:
+        """Give what was used so far; None where it cannot be seen."""
+        if not (self._proc / str(self._root)).is_dir():
+            return None
+        ticks: dict[int, int] = {}
+        children: dict[int, list[int]] = defaultdict(list)
+        for entry in self._proc.iterdir():
+            if entry.name.isdigit():
+                try:
+                    told = (entry / "stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                # After the name: state, parent; then user and system.
+                children[int(told[1])].append(int(entry.name))
+                ticks[int(entry.name)] = sum(map(int, told[11:13]))
+        waiting = [self._root]
+        while waiting:
+            process = waiting.pop()
+            if process not in self._without:
+                self._ticks[process] = max(self._ticks.get(process, 0), ticks.get(process, 0))
+                peak = _peak(self._proc / str(process))
+                self._peaks[process] = max(self._peaks.get(process, 0), peak)
+                waiting += children[process]
+        return Usage(
+            cpu_seconds=sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK"),
+            peak_bytes=sum(self._peaks.values()),
+        )
 
 
 def _peak(process: Path) -> int:

@@ -185,3 +185,34 @@ def test_whatever_is_taken_in_whatever_pieces_is_each_event_once_in_order(
             queue.acknowledge(len(got))
     expected = [n for n in range(1_000) if n // block % partitions == partitions - 1]
     assert got == expected
+
+
+def test_a_schedule_that_holds_goes_on_when_all_before_was_taken() -> None:
+    place = Place(partition=0, partitions=1, block=8)
+    limits = Limits(acceptable=10, limit=20)
+    queue = PartitionQueue(place, Schedule.steady(100, 10), make, limits, hold=1.0)
+    queue.start(START)
+    for seconds in (0.5, 1.0, 3.0, 7.0):  # a system that takes seven seconds to be there
+        queue.advance(START + seconds)
+    assert (queue.made, queue.unsustained, queue.void) == (101, "", "")
+    assert [sample.seconds for sample in queue.samples][-1] == 1.0
+    queue.pull(0, 101)
+    queue.advance(START + 8.0)
+    assert queue.made == 101
+    assert queue.started == START + 7.0  # the second of before, and no time since
+    queue.advance(START + 8.05)
+    assert queue.made == 106
+    queue.advance(START + 8.5)
+    assert queue.unsustained  # from here on it is looked at
+    assert not queue.void
+
+
+def test_partitions_that_hold_do_not_wait_for_each_others_blocks() -> None:
+    place = Place(partition=1, partitions=2, block=8)
+    queue = PartitionQueue(place, Schedule.steady(100, 10), make, hold=1.0)
+    queue.start(START)
+    queue.advance(START + 1.0)
+    queue.pull(0, queue.made - 8)
+    queue.advance(START + 2.0)
+    queue.advance(START + 2.5)
+    assert queue.made > place.offset_at(101)

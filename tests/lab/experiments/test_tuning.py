@@ -12,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import OptionError
+from headrace.lab.data_engine.queue import LATE
 from headrace.lab.experiments.fake import FakeBench, FakeSettings
 from headrace.lab.experiments.ramp import Ramp, estimated
 from headrace.lab.experiments.sustainable import ProbeStatus, Search, find_rate
 from headrace.lab.experiments.trial import Load, Patience, Trial
 from headrace.lab.experiments.tuning import tune
+from headrace.lab.measure import Measuring
+from headrace.lab.spec import read_spec
 
 #: As short as `make lab` has it.
 SHORT = Search(
@@ -134,3 +137,66 @@ def test_tuning_that_finds_nothing_keeps_the_first_settings() -> None:
         tune(lambda _changes: fake, (), SHORT)
     with pytest.raises(OptionError, match="a fake has no setting 'shards'"):
         fake.asked("count", {"shards": 2})
+
+
+class Limited:
+    """A system behind a data engine that can send so many events a second and no more."""
+
+    name = "limited"
+
+    def __init__(self, capacity: float, most: float) -> None:
+        self._bench, self._most = FakeBench(FakeSettings(capacity=capacity)), most
+
+    def trial(self, load: Load) -> Trial:
+        trial = self._bench.trial(load)
+        late = load.schedule.phases[0].rate > self._most
+        return replace(trial, void=f"{LATE} 0.60 s behind its own schedule") if late else trial
+
+
+def test_a_system_that_can_do_more_than_can_be_sent_has_its_least_figure() -> None:
+    search = replace(SHORT, ramp=False, first_rate=1_000, precision=0.1)
+    found = find_rate(Limited(50_000, 9_000), search)
+    assert found.is_least
+    assert not found.void
+    assert 8_000 <= found.rate <= 9_000
+    slower = find_rate(Limited(5_000, 9_000), search)
+    assert not slower.is_least
+    assert slower.rate == pytest.approx(5_000, rel=0.2)
+    # Nothing was sustained before: the figure is void, as ever.
+    never = find_rate(Limited(50_000, 500), search)
+    assert never.void.startswith("at 1,000 events/s: the data engine was")
+
+
+def test_what_is_the_least_has_no_upper_bound_in_the_summary() -> None:
+    spec = read_spec("[systems.fake]\ncapacity = 50000\n[sustainable]\nprobe_seconds = 12\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headrace.lab.measure.bench_of", lambda _spec: Asked(50_000, 9_000))
+        measuring = Measuring(spec)
+        measuring.run()
+    (figure,) = measuring.figures
+    assert figure.value is not None and 8_000 <= figure.value <= 9_000
+    assert figure.high == float("inf")
+
+
+class Asked(Limited):
+    """The same, whatever it is asked."""
+
+    def asked(self, question: str, changes: Mapping[str, Any] | None = None) -> Limited:
+        del question, changes
+        return self
+
+    def stop(self) -> None:
+        """Nothing was started."""
+
+
+class Behind(Limited):
+    """Falls behind at any rate, as a system whose epochs take longer than a queue may be long."""
+
+    def trial(self, load: Load) -> Trial:
+        return replace(self._bench.trial(load), unsustained="above 1 for 2 looks in a row")
+
+
+def test_a_system_that_falls_behind_at_any_rate_is_soon_given_up_after_a_ramp() -> None:
+    found = find_rate(Behind(5_000, 1e9), SHORT)
+    assert found.rate == 0
+    assert 5 <= len(found.probes) <= 9

@@ -55,8 +55,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 def test_the_verdict_comes_first_and_names_what_is_void_and_absent(folder: RunFolder) -> None:
     text = page([folder])
     verdict = text[text.index('class="verdict"') : text.index('id="legend"')]
-    both = r"fake: <em>count</em> sustains [\d,.]+ .*<em>state</em> .*every answer was right"
-    assert re.search(both, verdict)
+    for question in ("count", "state"):
+        said = rf"<em>{question}</em>: <strong>fake</strong> sustains the highest rate, [\d.]+ K"
+        assert re.search(said, verdict)
+        # Beside the figure: its latency, its cost, and what was shown of guarantees.
+        cell = rf"<td><em>{question}</em></td><td><strong>[\d.]+ K/s.*?p99.*?once"
+        assert re.search(cell, verdict)
+    assert "fake: spike: came back; <span" in verdict
+    assert "every answer was right" in verdict
     assert re.search(r"\d+ figures are void</span>: at 1,000 events/s: wrong answer", verdict)
     assert "pyflink: absent." in verdict
 
@@ -84,8 +90,9 @@ def test_the_page_carries_the_samples_of_every_repeat(folder: RunFolder) -> None
 
 
 def test_the_page_has_what_was_shown_of_guarantees_and_which_settings_were_chosen(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HEADRACE_LAB_PYFLINK_PYTHON", "/no/such/python")
     text = SPEC.replace("capacity = 2000", "capacity = 2000\ncandidates = [{}, {capacity = 3000}]")
     text = text.replace("[spike]\ncalm_seconds = 10", "[tuning]\nacceptable_seconds = 0.5\n[fault]")
     folder = run_spec(read_spec(text), tmp_path)

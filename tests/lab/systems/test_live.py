@@ -24,7 +24,7 @@ from headrace.lab.systems.choose import choose
 from headrace.lab.systems.harm import python_workers
 from headrace.lab.systems.live import LiveBench, LiveSettings
 from headrace.lab.systems.system import Outcome, Request
-from headrace.lab.systems.usage import usage
+from headrace.lab.systems.usage import Tally
 from headrace.lab.workload import Mode, Row
 
 #: Every question on every system: minutes.
@@ -169,14 +169,36 @@ def test_only_python_below_a_jvm_of_ours_is_a_worker(tmp_path: Path) -> None:
 
 
 def test_usage_counts_a_process_without_those_that_are_left_out() -> None:
-    here = usage(os.getpid())
+    here = Tally(os.getpid()).look()
     if here is None:
         pytest.skip("this system shows no processes in /proc")
     assert here.cpu_seconds > 0
     assert here.peak_bytes > 10_000_000
-    assert usage(os.getpid(), without=[os.getpid()]) is not None
-    assert usage(os.getpid(), without=[os.getpid()]).cpu_seconds == 0  # type: ignore[union-attr]
-    assert usage(os.getpid(), proc=Path("/nowhere")) is None
+    nobody = Tally(os.getpid(), without=[os.getpid()]).look()
+    assert nobody is not None
+    assert nobody.cpu_seconds == 0
+    assert Tally(os.getpid(), proc=Path("/nowhere")).look() is None
+
+
+def test_what_a_process_used_still_counts_when_it_has_ended(tmp_path: Path) -> None:
+    def shown(pid: int, parent: int, ticks: int) -> None:
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        stat = ["S", str(parent), *["0"] * 9, str(ticks), "0", "0", "0"]
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (x) {' '.join(stat)}")
+        (tmp_path / str(pid) / "status").write_text("VmHWM:\t1024 kB\n")
+
+    shown(1, 0, 100)
+    shown(2, 1, 700)
+    tally = Tally(1, proc=tmp_path)
+    tally.look()
+    shown(1, 0, 200)
+    for path in (tmp_path / "2").iterdir():
+        path.unlink()
+    (tmp_path / "2").rmdir()
+    found = tally.look()
+    assert found is not None
+    assert found.cpu_seconds == 900 / os.sysconf("SC_CLK_TCK")
+    assert found.peak_bytes == 2 * 2**20
 
 
 SMALL = LiveSettings(keys=4, window_ms=500, warm_seconds=2, panes=3, one_in=7, every=25)
@@ -230,3 +252,22 @@ def test_headrace_and_spark_read_the_same_engines_and_answer_right(spark: Any, n
     assert not trial.trouble
     assert len(trial.due) >= 4 * 4
     assert np.all(trial.latency > 0)
+
+
+def test_a_load_waits_for_a_system_that_takes_long_to_start() -> None:
+    class Sleepy(Counting):
+        def run(self, request: Request) -> Outcome:
+            (address,) = Feed.read(request.source.path).addresses
+            with EngineClient(address) as client:
+                client.offer()  # the schedule begins, and the first epoch is planned
+            time.sleep(3)
+            return super().run(request)
+
+    settings = LiveSettings(keys=4, window_ms=250, warm_seconds=0.5)
+    patience = Patience(acceptable_seconds=0.5, limit_seconds=1.0)
+    trial = LiveBench("counting", settings, Sleepy()).trial(load(seconds=2, patience=patience))
+    assert not trial.trouble
+    assert not trial.unsustained
+    assert trial.made == 4_000 * 2
+    assert float(trial.latency.max()) < 2  # what it slept is no latency
+    assert np.all(np.diff(trial.queue_seconds) > 0)
