@@ -43,13 +43,13 @@ def known(frame: Any, columns: Any) -> Any:
 
 
 @cache
-def _ids_type() -> Any:
+def _numbers_type() -> Any:
     return StructType([StructField("id", LongType(), False)])
 
 
-def _ids(session: Any, count: int) -> Any:
+def numbers(session: Any, count: int) -> Any:
     """Give a frame of so many numbers, each in a partition of its own."""
-    return known(session.range(0, count, 1, count), _ids_type())
+    return known(session.range(0, count, 1, max(1, count)), _numbers_type())
 
 
 def exchanged(rows: Any, shards: int, sorted_by: tuple[str, ...], home: Any = None) -> Any:
@@ -100,7 +100,7 @@ def _first(plan: Plan, session: Any, task: SuperstepTask, sources: Mapping[str, 
     if here is None and not parts.fed:
         here = task
     if here is not None:
-        frame = _ids(session, plan.shards).mapInArrow(on_shard(here), rows_type())
+        frame = numbers(session, plan.shards).mapInArrow(on_shard(here), rows_type())
     else:
         frame = no_rows(session)  # the leftmost frame of a union decides on the session
     for index, part in parts.fed.items():
@@ -134,7 +134,7 @@ def launch_epoch(
         assert epoch.feeding is not None
         rows = frame.mapInArrow(in_epoch(tasks.fed[epoch.feeding], epoch, fed=True), rows_type())
     else:
-        rows = _ids(session, shards)
+        rows = numbers(session, shards)
         if whole and tasks.first is not None:
             blob = tasks.first
         elif later:
@@ -192,7 +192,7 @@ def end_stages(session: Any, run: str, confirmed: tuple[str, ...], processes: in
         end_run(run, confirmed)
         return _drain(batches)
 
-    _ids(session, processes).mapInArrow(call, _ids_type()).collect()
+    numbers(session, processes).mapInArrow(call, _numbers_type()).collect()
 
 
 def no_rows(session: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.engine.file_source import FileSource
+from headrace.engine.kafka_source import KafkaSource
 from headrace.engine.own_feeds import OwnFeeds, OwnSource
 from headrace.engine.python_source import PythonSource, source_class
 from headrace.engine.rate_source import RateSource
@@ -41,14 +42,16 @@ def open_source(
     read = plan.read
     if read.format in FILE_FORMATS:
         return FileSource(name, plan, target, files, log)
+    if read.format == "kafka":
+        return KafkaSource(name, plan, target.session, files, log)
     if read.format == "rate":
         return RateSource(name, plan, target.session, files, log)
     if (found := source_class(read.format)) is not None:
         return PythonSource(plan, target.session, found)
     msg = (
         f"{name}: a stream of format {read.format!r} cannot be read on Spark Connect: headrace "
-        "would have to ask the source for its offsets, and knows how to ask files, rate, and "
-        "Python data sources whose class is in this process. Use one of these, or run on a "
+        "would have to ask the source for its offsets, and knows how to ask files, rate, Kafka "
+        "and Python data sources whose class is in this process. Use one of these, or run on a "
         "classic session, such as headrace.session() makes"
     )
     raise UnsupportedTransformError(msg)

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.errors import PySparkNotImplementedError
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, InputPartition
 
+from headrace.engine.launch import numbers
 from headrace.engine.stream_plans import StreamPlan
 
 #: Rows of a reader that gives them one by one, in one batch of columns.
@@ -83,9 +84,7 @@ class PythonSource:
                 for at in batch.column("id").to_pylist():
                     yield from batches_of(reader.read(parts[at]), schema)
 
-        count = len(parts)
-        ids = self._session.range(0, count, 1, max(1, count))
-        return self._plan.over(ids.mapInArrow(read, schema))
+        return self._plan.over(numbers(self._session, len(parts)).mapInArrow(read, schema))
 
     def counted(self, end: Any) -> None:
         """Tell the reader what it need not keep."""

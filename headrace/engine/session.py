@@ -191,6 +191,7 @@ def not_as_asked(session: Any, wish: Wish) -> list[str]:
     return [
         f"{name}={value}" for name, value in wish.settings().items()
         if not is_met(name, value, conf.get(name, None))
+        and not (is_connect(session) and value.startswith(REMOTE))
     ]
 
 

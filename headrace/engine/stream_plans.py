@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.engine.inputs import same_path
+from headrace.engine.launch import known
 from headrace.errors import UnsupportedTransformError
 
 #: Relations that look at each row for itself, or do nothing to a bounded frame.
@@ -89,7 +90,7 @@ class StreamPlan:
         made = rows._plan.plan(rows.sparkSession.client)  # noqa: SLF001
         leaf.CopyFrom(made)
         leaf.common.plan_id = self.read.plan_id  # by which columns are known further up
-        return type(rows)(_given(tree), rows.sparkSession)
+        return known(type(rows)(_given(tree), rows.sparkSession), self._frame.schema)
 
     def leaf_schema(self) -> Any:
         """Ask the server what columns the read itself has, those of partitions too."""
@@ -152,7 +153,7 @@ def _given(tree: Any) -> Any:
     """Give a tree of relations as a plan of the client's."""
     from pyspark.sql.connect.plan import LogicalPlan
 
-    class Given(LogicalPlan):
+    class Given(LogicalPlan):  # type: ignore[misc]
         def plan(self, session: Any) -> Any:
             del session
             return tree

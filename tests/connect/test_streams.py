@@ -19,6 +19,12 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    InputPartition,
+    SimpleDataSourceStreamReader,
+)
 
 import headrace
 from headrace.errors import UnsupportedTransformError
@@ -179,3 +185,67 @@ def test_what_is_no_rows_of_one_source_is_refused_with_the_way_out(remote: Any) 
         with pytest.raises(UnsupportedTransformError, match=why) as refusal:
             p.run().wait_until_finish()
         assert "headrace.session()" in str(refusal.value)
+
+
+@pytest.mark.parametrize("simple", [False, True], ids=["reader", "simple reader"])
+def test_a_python_data_source_is_asked_for_its_offsets(
+    remote: Any, tmp_path: Path, simple: bool
+) -> None:
+    class Reader(DataSourceStreamReader):  # type: ignore[misc]
+        def initialOffset(self) -> dict[str, int]:
+            return {"at": 0}
+
+        def latestOffset(self, start: Any, limit: Any) -> dict[str, int]:
+            del limit
+            return {"at": min(start["at"] + 3, 7)}
+
+        def partitions(self, start: Any, end: Any) -> list[InputPartition]:
+            return [InputPartition(n) for n in range(start["at"], end["at"])]
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[int, str]]:
+            yield partition.value, str(partition.value)
+
+    class Simple(SimpleDataSourceStreamReader):  # type: ignore[misc]
+        def initialOffset(self) -> dict[str, int]:
+            return {"at": 0}
+
+        def read(self, start: Any) -> tuple[Iterator[tuple[int, str]], dict[str, int]]:
+            end = {"at": min(start["at"] + 3, 7)}
+            return self.readBetweenOffsets(start, end), end
+
+        def readBetweenOffsets(self, start: Any, end: Any) -> Iterator[tuple[int, str]]:
+            return iter([(n, str(n)) for n in range(start["at"], end["at"])])
+
+    class Gauges(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "gauges_simple" if simple else "gauges"
+
+        def schema(self) -> str:
+            return "n long, text string"
+
+        if simple:
+
+            def simpleStreamReader(self, schema: Any) -> Simple:
+                del schema
+                return Simple()
+
+        else:
+
+            def streamReader(self, schema: Any) -> Reader:
+                del schema
+                return Reader()
+
+    remote.dataSource.register(Gauges)
+    frame = remote.readStream.format(Gauges.name()).load().where("n <> 5")
+    for expected in (3, 5, 6):  # each run takes what the reader offers, and the next one goes on
+        p = pipeline(remote, f"--checkpoint={tmp_path / 'checkpoint'}", "--available_now")
+        _ = (
+            p
+            | ReadFromSpark(frame)
+            | beam.Map(lambda row: (row.n, row.text))
+            | WriteToSpark(str(tmp_path / "out"), schema="n long, text string")
+        )
+        p.run().wait_until_finish()
+        found = rows_at(remote, tmp_path / "out", "n", "text")
+        assert found == [(n, str(n)) for n in range(7) if n != 5][:expected]
