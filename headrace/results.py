@@ -82,6 +82,7 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
             self._work()
         except BaseException as error:  # noqa: BLE001 (raised again where the user waits)
             failure = error
+        self._host.close()
         if self._settings.ear and (heard := ear()) is not None:
             heard.settle()  # what was printed comes before the end, and before an exception
             heard.forget(self._group)

@@ -43,7 +43,6 @@ from headrace.engine.spark_host import SparkHost
 from headrace.errors import (
     OptionError,
     PackagingError,
-    SessionError,
     UnsupportedTransformError,
 )
 from headrace.io.file_shards import keep_shards
@@ -207,8 +206,6 @@ class SparkRunner(HeadraceRunner):
             frames.sinks, target.session, streaming=streaming, own_disk=target.door.shares_disk,
             sees_storage=target.door.sees_storage,
         )
-        if streaming:
-            _refuse_streams(target)
         provide(needs, target.door)
         if known.shards is None:  # nothing else in a plan depends on their number
             plan = replace(plan, shards=target.door.parallelism)
@@ -274,16 +271,6 @@ def _name(options: Any) -> str:
     from apache_beam.options.pipeline_options import GoogleCloudOptions
 
     return options.view_as(GoogleCloudOptions).job_name or "pipeline"
-
-
-def _refuse_streams(target: SparkTarget) -> None:
-    if not target.door.streams:
-        msg = (
-            "this is a session of Spark Connect, on which headrace runs batch pipelines only: the "
-            "epochs of a stream are begun by the SparkContext, which Connect does not have. Give "
-            "the runner a classic session, such as headrace.session() makes"
-        )
-        raise SessionError(msg)
 
 
 def _python_path(target: SparkTarget) -> tuple[str, ...]:

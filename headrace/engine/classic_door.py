@@ -19,7 +19,7 @@ class ClassicDoor:
         session: the user's.
     """
 
-    streams = True
+    has_queries = True
     sees_storage = True
 
     def __init__(self, session: Any) -> None:
@@ -30,6 +30,11 @@ class ClassicDoor:
     def is_local(self) -> bool:
         """Whether tasks run on this machine and in this folder, as children of this process."""
         return is_local(self._context.master)
+
+    @property
+    def is_one_machine(self) -> bool:
+        """Whether all tasks run on one machine."""
+        return self.is_local
 
     @property
     def shares_disk(self) -> bool:
@@ -101,3 +106,6 @@ class ClassicDoor:
     def show_log(self) -> None:
         """Let the JVM of this process say what it logs."""
         show_spark_log(self._session)
+
+    def forget_child(self) -> None:
+        """It is not held."""

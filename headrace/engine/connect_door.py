@@ -3,13 +3,15 @@
 Workers are asked, and code is sent, by way of the session. A child session is a clone of the user's
 on the server: the same settings, temporary views and functions, and settings of its own from there
 on. A DataFrame is a plan, so the child can be asked for one of the user's; what leaves a pipeline
-stays the child's, where its rows are kept.
+stays the child's, where its rows are kept. The clone is released with the last DataFrame of it.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,6 +20,9 @@ from typing import Any
 from headrace.engine.archives import own_package, ship
 from headrace.engine.probe import Answer, common, expected_here, explain, question, refuse
 from headrace.errors import SessionError
+from headrace.io.connect_storage import is_one_machine, shares_disk
+
+_LOG = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 _checked: dict[str, Mapping[str, str]] = {}  # by session id
@@ -31,15 +36,24 @@ class ConnectDoor:
     """
 
     is_local = False
-    shares_disk = False
     sees_storage = False
-    streams = False
+    has_queries = False
 
     def __init__(self, session: Any) -> None:
         self._session = session
         self._child: Any = None
-        self._done: dict[str, int] = {}  # operation -> tasks that have ended
+        self._done = _Done()
         self._parallelism = 0
+
+    @property
+    def is_one_machine(self) -> bool:
+        """Whether the server's own process runs the tasks."""
+        return is_one_machine(self._session)
+
+    @property
+    def shares_disk(self) -> bool:
+        """Whether paths mean the same here, on the server and on its workers."""
+        return shares_disk(self._session)
 
     @property
     def parallelism(self) -> int:
@@ -57,7 +71,10 @@ class ConnectDoor:
     def child(self) -> Any:
         """Give a clone of the session on the server."""
         self._child = self._session.cloneSession()
-        self._child.registerProgressHandler(self._count)
+        self._child.registerProgressHandler(self._done.count)
+        # Neither the client nor what it calls may hold the session, or it never ends.
+        ending = weakref.finalize(self._child, _release_later, self._child.client)
+        ending.atexit = False  # a server that is gone would hold the process up
         return self._child
 
     def in_child(self, frame: Any, child: Any) -> Any:
@@ -130,15 +147,43 @@ class ConnectDoor:
     def tasks_done(self, group: str) -> int:
         """Count what the server has told of the child's operations; the run has it alone."""
         del group
-        return sum(self._done.values())
-
-    def _count(
-        self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool
-    ) -> None:
-        del inflight_tasks, done
-        if stages is not None:
-            ended = sum(stage.num_completed_tasks for stage in stages)
-            self._done[operation_id or ""] = ended
+        return self._done.total()
 
     def show_log(self) -> None:
         """Nothing is to be shown: the server has its log to itself."""
+
+    def forget_child(self) -> None:
+        """Hold the clone no longer."""
+        self._child = None
+
+
+class _Done:
+    """Tasks that have ended, by operation, as the server tells them."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, int] = {}
+
+    def count(
+        self, stages: Any, inflight_tasks: int, operation_id: str | None, done: bool
+    ) -> None:
+        """Hear of an operation; called by Spark's client."""
+        del inflight_tasks, done
+        if stages is not None:
+            self._tasks[operation_id or ""] = sum(stage.num_completed_tasks for stage in stages)
+
+    def total(self) -> int:
+        """Give how many there are."""
+        return sum(self._tasks.values())
+
+
+def _release_later(client: Any) -> None:
+    """Release a session by a thread of its own: a garbage collector may interrupt another call."""
+
+    def release() -> None:
+        try:
+            client.release_session()
+            client.close()
+        except Exception as error:  # noqa: BLE001 (the server may be gone, and the session with it)
+            _LOG.debug("a clone of the session could not be released: %s", error)
+
+    threading.Thread(target=release, name="headrace-release", daemon=True).start()

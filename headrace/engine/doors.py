@@ -32,8 +32,12 @@ class Door(Protocol):
         """How many tasks run side by side."""
 
     @property
-    def streams(self) -> bool:
-        """Whether streaming pipelines can run here."""
+    def is_one_machine(self) -> bool:
+        """Whether all tasks run on one machine, this one or another."""
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether Structured Streaming can hand its batches to this process (`foreachBatch`)."""
 
     def check(self) -> list[str]:
         """Give advice on a session that works but could work better.
@@ -72,7 +76,10 @@ class Door(Protocol):
     def show_log(self) -> None:
         """Let Spark's own log be seen."""
 
+    def forget_child(self) -> None:
+        """Hold the child no longer: it ends with the last DataFrame that belongs to it."""
 
-def is_connect(session: Any) -> bool:
-    """Whether a session is one of Spark Connect; loads nothing of it."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
+
+def is_connect(thing: Any) -> bool:
+    """Whether a session or a DataFrame is one of Spark Connect; loads nothing of it."""
+    return type(thing).__module__.startswith("pyspark.sql.connect")

@@ -81,6 +81,9 @@ class Feeds(Protocol):
     def bring(self) -> bool:
         """Bring one batch in this thread, if that is how they come; say whether there was one."""
 
+    def is_hungry(self) -> bool:
+        """Whether a DataFrame that is brought in this thread was left alone for long."""
+
     def failure(self) -> BaseException | None:
         """Give what ended a feed that should have gone on. Ask after `is_listening`."""
 
@@ -157,8 +160,13 @@ class Host(Protocol):
     def input_of(self, frame: Any) -> str:
         """Say in a few words what a streaming DataFrame reads, to tell two inputs apart."""
 
-    def check_checkpoint(self, location: str) -> None:
-        """Refuse a checkpoint in which the logs of streaming DataFrames could not be kept."""
+    def check_checkpoint(self, location: str, *, feeds: bool) -> None:
+        """Refuse a checkpoint that tasks could not reach.
+
+        Args:
+            location: its path or URI; a path is a full one.
+            feeds: the logs of streaming DataFrames are to be kept in it too.
+        """
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
         """Run the callbacks that still wait where tasks ran, and tear the stages down."""
@@ -173,4 +181,4 @@ class Host(Protocol):
         """End the tasks that are running, once."""
 
     def close(self) -> None:
-        """Let go of what `prepare_epochs` made. Never raises."""
+        """Let go of what is held for the run, which has ended. Never raises; may come twice."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
+from headrace.engine.doors import is_connect
 from headrace.engine.tasks import EpochTasks, first_parts, frame_at, sorted_by, tasks_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
@@ -34,6 +35,40 @@ def rows_type() -> Any:
     return StructType([StructField(name, kinds[kind], False) for name, kind, *_ in columns])
 
 
+def known(frame: Any, columns: Any) -> Any:
+    """Tell a DataFrame its columns: one of Spark Connect would ask the server for them."""
+    if is_connect(frame):
+        frame._cached_schema = columns  # noqa: SLF001 (where it keeps the server's answer)
+    return frame
+
+
+@cache
+def _numbers_type() -> Any:
+    return StructType([StructField("id", LongType(), False)])
+
+
+def numbers(session: Any, count: int) -> Any:
+    """Give a frame of so many numbers, each in a partition of its own."""
+    return known(session.range(0, count, 1, max(1, count)), _numbers_type())
+
+
+def exchanged(rows: Any, shards: int, sorted_by: tuple[str, ...], home: Any = None) -> Any:
+    """Bring every super tuple to its shard.
+
+    Args:
+        rows: super tuples.
+        shards: how many there are.
+        sorted_by: by which columns a shard's rows are sorted.
+        home: what brings a shard back to the executor that has its store.
+    """
+    rows = rows.repartitionById(shards, "shard")
+    if home is not None:
+        rows = rows.join(home.hint("shuffle_hash"), "shard")
+    if sorted_by:
+        rows = rows.sortWithinPartitions(*sorted_by)
+    return known(rows, rows_type())
+
+
 def launch(
     plan: Plan,
     session: Any,
@@ -53,9 +88,7 @@ def launch(
     tasks = tasks_of(plan, settings, schemas)
     frame = _first(plan, session, tasks[0], sources)
     for task in tasks[1:]:
-        frame = frame.repartitionById(plan.shards, "shard")
-        if wanted := sorted_by(plan, task):
-            frame = frame.sortWithinPartitions(*wanted)
+        frame = exchanged(frame, plan.shards, sorted_by(plan, task))
         frame = frame.mapInArrow(on_shard(task), rows_type())
     return frame
 
@@ -67,8 +100,7 @@ def _first(plan: Plan, session: Any, task: SuperstepTask, sources: Mapping[str, 
     if here is None and not parts.fed:
         here = task
     if here is not None:
-        frame = session.range(0, plan.shards, 1, plan.shards)
-        frame = frame.mapInArrow(on_shard(here), rows_type())
+        frame = numbers(session, plan.shards).mapInArrow(on_shard(here), rows_type())
     else:
         frame = no_rows(session)  # the leftmost frame of a union decides on the session
     for index, part in parts.fed.items():
@@ -102,7 +134,7 @@ def launch_epoch(
         assert epoch.feeding is not None
         rows = frame.mapInArrow(in_epoch(tasks.fed[epoch.feeding], epoch, fed=True), rows_type())
     else:
-        rows = session.range(0, shards, 1, shards)
+        rows = numbers(session, shards)
         if whole and tasks.first is not None:
             blob = tasks.first
         elif later:
@@ -112,12 +144,9 @@ def launch_epoch(
         else:
             return no_rows(session)
         rows = rows.mapInArrow(in_epoch(blob, epoch, empty=True), rows_type())
+    home = preferred_executors(session, shards) if sticky else None
     for blob, wanted in later:
-        rows = rows.repartitionById(shards, "shard")
-        if sticky:
-            rows = rows.join(preferred_executors(session, shards).hint("shuffle_hash"), "shard")
-        if wanted:
-            rows = rows.sortWithinPartitions(*wanted)
+        rows = exchanged(rows, shards, wanted, home)
         rows = rows.mapInArrow(in_epoch(blob, epoch), rows_type())
     return rows
 
@@ -163,7 +192,7 @@ def end_stages(session: Any, run: str, confirmed: tuple[str, ...], processes: in
         end_run(run, confirmed)
         return _drain(batches)
 
-    session.range(0, processes, 1, processes).mapInArrow(call, "id bigint").collect()
+    numbers(session, processes).mapInArrow(call, _numbers_type()).collect()
 
 
 def no_rows(session: Any) -> Any:

@@ -83,8 +83,7 @@ def claimed_checkpoint(start: Start, location: str) -> Checkpoint:
     """Take a checkpoint folder over for a driver; close it at the end."""
     if "://" not in location:
         location = os.path.abspath(location)  # Spark's own folder need not be the driver's
-    if start.frames.streaming():
-        start.host.check_checkpoint(location)
+    start.host.check_checkpoint(location, feeds=bool(start.frames.streaming()))
     facts = start.plan.facts
     description = describe(
         start.plan, coders=facts.coders, windowings=facts.windowings,

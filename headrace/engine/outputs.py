@@ -201,3 +201,4 @@ class Outputs:
         if self._lease is not None:
             self._lease.end_if_free()
             self._lease = None
+        self._rows = None

@@ -89,6 +89,10 @@ class Queries:
         """Say that there is none: Spark brings batches by itself, in threads of its own."""
         return False
 
+    def is_hungry(self) -> bool:
+        """Spark looks after its queries itself."""
+        return False
+
     def failure(self) -> BaseException | None:
         """Give what ended a query that should have gone on.
 

@@ -77,6 +77,8 @@ SOCKETS_FOLDER_BYTES = 61
 
 #: Where a driver of ours listens unless SPARK_LOCAL_IP says otherwise.
 LOOPBACK = "127.0.0.1"
+#: How the address of a server of Spark Connect begins.
+REMOTE = "sc://"
 #: A start of Spark takes some seconds; after this one it is told.
 STARTING_SECONDS = 0.5
 
@@ -189,6 +191,7 @@ def not_as_asked(session: Any, wish: Wish) -> list[str]:
     return [
         f"{name}={value}" for name, value in wish.settings().items()
         if not is_met(name, value, conf.get(name, None))
+        and not (is_connect(session) and value.startswith(REMOTE))
     ]
 
 
@@ -256,6 +259,8 @@ def _starting(master: str, seconds: float) -> View:
 
 
 def _start(master: str, wish: Wish, given: Mapping[str, str]) -> Any:
+    if master.startswith(REMOTE):
+        return _remote(master)
     java = java_version()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local-cluster"):
@@ -279,6 +284,20 @@ def _start(master: str, wish: Wish, given: Mapping[str, str]) -> Any:
         conf = SparkConf(loadDefaults=False).setMaster(master).setAll(list(settings.items()))
         start_jvm(conf)
     return builder.getOrCreate()
+
+
+def _remote(address: str) -> Any:
+    """Give a session on a server of Spark Connect; its settings are the server's."""
+    try:
+        from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+        return RemoteSession.builder.remote(address).getOrCreate()
+    except ImportError as missing:
+        msg = (
+            f"{address} is a server of Spark Connect, and PySpark's client of it cannot be loaded "
+            f"({missing}); pip install 'headrace[connect]' brings what it needs"
+        )
+        raise SessionError(msg) from missing
 
 
 def submitted() -> dict[str, str]:

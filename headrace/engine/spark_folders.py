@@ -6,6 +6,9 @@ scheme to use there, and refuses before the first epoch what Spark could not ope
 
 from __future__ import annotations
 
+import os
+import uuid
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headrace.errors import CheckpointError
@@ -49,6 +52,43 @@ def see_that_spark_can_open(session: Any, location: str) -> None:
     except Exception as e:  # any error of Java's, as a Python error of py4j or of PySpark
         package = _PACKAGES.get(scheme.lower(), "").format(hadoop.util.VersionInfo.getVersion())
         raise CheckpointError(_refusal(folder, scheme, package, _said(e))) from e
+
+
+def see_that_workers_see(session: Any, location: str, tasks: int) -> None:
+    """Refuse a checkpoint on this machine's disk that workers do not see under the same path.
+
+    Args:
+        session: one of Spark Connect.
+        location: the checkpoint's path or URI.
+        tasks: how many to ask.
+    """
+    if "://" in location:
+        return
+    os.makedirs(location, exist_ok=True)
+    token = os.path.join(location, f".seen-{uuid.uuid4().hex}")
+
+    def look(batches: Iterable[Any]) -> Iterator[Any]:
+        import os
+
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        yield pa.RecordBatch.from_pydict({"seen": pa.array([os.path.exists(token)])})
+
+    with open(token, "wb"):
+        pass
+    try:
+        rows = session.range(0, tasks, 1, tasks).mapInArrow(look, "seen boolean").collect()
+    finally:
+        os.unlink(token)
+    if not all(row.seen for row in rows):
+        msg = (
+            f"the checkpoint {location} lies on this machine, and the workers of this Spark "
+            "Connect server do not see it. Give --checkpoint a folder that both have under the "
+            "same path, or one in an object store (s3://, gs://, abfss://)"
+        )
+        raise CheckpointError(msg)
 
 
 def _hadoop(session: Any) -> Any:

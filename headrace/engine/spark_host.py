@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 from pyspark import StorageLevel
 
+from headrace.engine.host import Feeds
 from headrace.engine.inputs import input_of
 from headrace.engine.launch import (
     end_stages,
@@ -20,10 +22,12 @@ from headrace.engine.launch import (
     output_frame,
     preferred_executors,
 )
+from headrace.engine.own_sources import own_feeds
 from headrace.engine.queries import Queries
 from headrace.engine.session import SparkTarget
-from headrace.engine.spark_folders import see_that_spark_can_open
+from headrace.engine.spark_folders import see_that_spark_can_open, see_that_workers_see
 from headrace.engine.status import StreamOptions
+from headrace.engine.stream_plans import input_of_plan
 from headrace.engine.tasks import EpochTasks
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
@@ -116,7 +120,7 @@ class SparkHost:
 
     def prepare_epochs(self, shards: int) -> None:
         """Give every shard a home; where all workers share a machine, it is everywhere."""
-        if not self.is_local:
+        if not self.target.door.is_one_machine:
             self._preferred_executors = preferred_executors(self.target.session, shards).persist()
             self._preferred_executors.count()
 
@@ -131,18 +135,24 @@ class SparkHost:
         rows = launch_epoch(tasks, session, epoch, shards, frame, whole, sticky)
         return SparkRows(rows, self.target)
 
-    def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Queries:
-        """Give the queries of a run; they bring their batches in threads of their own."""
+    def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Feeds:
+        """Give the queries of a run, which have threads of their own, or what our loop asks."""
         del wake
-        return Queries(self.target, options)
+        if self.target.door.has_queries:
+            return Queries(self.target, options)
+        return own_feeds(self.target, options)
 
     def input_of(self, frame: Any) -> str:
         """Say what a streaming DataFrame reads."""
-        return input_of(frame)
+        return input_of(frame) if self.target.door.has_queries else input_of_plan(frame)
 
-    def check_checkpoint(self, location: str) -> None:
-        """Refuse a checkpoint below which Spark could not keep its logs."""
-        see_that_spark_can_open(self.target.session, location)
+    def check_checkpoint(self, location: str, *, feeds: bool) -> None:
+        """Refuse a checkpoint that workers cannot see, or below which Spark could keep no log."""
+        if not self.target.door.has_queries:
+            if not self.shares_disk:
+                see_that_workers_see(self.target.session, location, 2 * self.parallelism)
+        elif feeds:
+            see_that_spark_can_open(self.target.session, location)
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
         """Run the callbacks that still wait in the workers, and tear the stages down."""
@@ -163,12 +173,15 @@ class SparkHost:
         self.target.door.cancel(self._group)
 
     def close(self) -> None:
-        """Forget the preferred_executors of the shards."""
+        """Forget the preferred_executors of the shards, and the child session."""
         try:
             if self._preferred_executors is not None:
                 self._preferred_executors.unpersist()
         except Exception as error:  # noqa: BLE001 (the session may be gone)
             _LOG.debug("the preferred_executors of the shards could not be forgotten: %s", error)
+        self._preferred_executors = None
+        self.target.door.forget_child()
+        self.target = replace(self.target, session=None)
 
     def _name_jobs(self, title: str) -> None:
         self.target.door.name_jobs(self._group, title)

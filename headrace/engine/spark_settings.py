@@ -20,7 +20,7 @@ MASTER, APP_NAME = "spark.master", "spark.app.name"
 
 _MASTER = re.compile(
     r"local|local\[(\d+|\*)\s*(,\s*\d+)?\]|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
-    r"|spark://[^\s/]+:\d+|yarn|k8s://\S+"
+    r"|spark://[^\s/]+:\d+|yarn|k8s://\S+|sc://[^\s/]+\S*"
 )
 _NAME = re.compile(r"spark\.[A-Za-z0-9_.\-]+")
 #: A line of a Java properties file: the name ends at the first blank, `=` or `:`.
@@ -47,8 +47,8 @@ class Wish:
         if self.master is not None and not _MASTER.fullmatch(self.master):
             msg = (
                 f"--spark_master={self.master}: this is no master of Spark's. It is local[N] or "
-                "local[*] (this machine), spark://HOST:PORT (a standalone cluster), yarn, or "
-                "k8s://https://HOST:PORT"
+                "local[*] (this machine), spark://HOST:PORT (a standalone cluster), yarn, "
+                "k8s://https://HOST:PORT, or sc://HOST:PORT (a server of Spark Connect)"
             )
             raise OptionError(msg)
 

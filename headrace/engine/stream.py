@@ -1,9 +1,9 @@
 """The loop of a streaming run: decides by `epochs` what is next, and lets `epoch_run` do it.
 
-Streaming DataFrames bring their epochs by themselves (Structured Streaming's `foreachBatch`);
-everything else (impulses, bounded DataFrames, test streams, timers and residuals that are due) gets
-epochs from the loop here. One lock keeps epochs apart. The commit and its numbered steps are those
-of `epoch_run`.
+Streaming DataFrames bring their epochs by themselves (Structured Streaming's `foreachBatch`), or
+the loop here asks them (`own_feeds`); everything else (impulses, bounded DataFrames, test streams,
+timers and residuals that are due) gets epochs from the loop alone. One lock keeps epochs apart. The
+commit and its numbered steps are those of `epoch_run`.
 """
 
 from __future__ import annotations
@@ -229,7 +229,9 @@ class Stream:
                     self._run.facts.clock.move(step.clock_micros)
                     self._epoch(Intake(arrivals=step.arrivals), step.positions)
             case Action.TICK:
-                self._epoch(Intake())
+                # What is due is due again after each epoch in some pipelines; rows come in between.
+                if not (self._feeds.is_hungry() and self._feeds.bring()):
+                    self._epoch(Intake())
             case Action.DRAIN:
                 self._end_feeds(self._run)
                 self._epoch(Intake(drain=True))

@@ -13,6 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from headrace.errors import OptionError
+from headrace.io.connect_storage import ArrowStorage, no_way_to, shares_disk
+
 #: Schemes whose folders are moved at once or not at all. Others copy, file by file.
 ATOMIC_MOVES = frozenset({"file", "hdfs", "viewfs", "ofs", "o3fs", "abfs", "abfss"})
 
@@ -205,5 +208,18 @@ def storage_of(session: Any, path: str) -> Storage:
     if hasattr(session, "storage"):
         own: Storage = session.storage()
         return own
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        return _on_connect(session, path)
     found = HadoopStorage(session, path)
     return LocalStorage(found.base) if found.scheme == "file" else found
+
+
+def _on_connect(session: Any, path: str) -> Storage:
+    if "://" in path and not path.startswith("file://"):
+        return ArrowStorage(path)
+    if not shares_disk(session):
+        raise no_way_to(path)
+    if not path.startswith(("/", "file:")):
+        msg = f"{path}: begins at the folder in which the server was started; give the full path"
+        raise OptionError(msg)
+    return LocalStorage()

@@ -15,13 +15,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute
 
+from headrace.engine.host import Feeds
 from headrace.engine.status import StreamOptions
 from headrace.engine.tasks import EpochTasks, first_parts, frame_at, sorted_by, tasks_of
 from headrace.errors import SessionError, TransportError
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 from headrace.testing.frames import LocalFrame, LocalSession
-from headrace.testing.streams import ScriptedFeeds, selected
+from headrace.testing.streams import scripted_feeds, selected
 from headrace.worker.entry import (
     REPORT_CHANNEL,
     Epoch,
@@ -210,15 +211,15 @@ class LocalHost:
 
         return LocalRows(self._session, work)
 
-    def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> ScriptedFeeds:
+    def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Feeds:
         """Give what brings the batches of scripted streams."""
-        return ScriptedFeeds(options, wake)
+        return scripted_feeds(options, wake)
 
     def input_of(self, frame: Any) -> str:
         """Say what a scripted stream is: its columns, as it has no address."""
         return f"ScriptedStream[{selected(frame).stream.schema.simpleString()}]"
 
-    def check_checkpoint(self, location: str) -> None:
+    def check_checkpoint(self, location: str, *, feeds: bool) -> None:
         """Logs of scripted streams can be wherever a checkpoint can."""
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:

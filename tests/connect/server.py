@@ -5,6 +5,7 @@ Has none of headrace's settings: a server that somebody else has started.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 _PATIENCE_SECONDS = 20.0
+
+_MORE = "HEADRACE_TEST_SETTINGS"
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
@@ -28,12 +31,13 @@ SETTINGS = {
 
 
 @contextmanager
-def connect_server() -> Iterator[str]:
-    """Start a server; give its address."""
+def connect_server(**settings: str) -> Iterator[str]:
+    """Start a server, with settings of Spark's beside its own; give its address."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.connect.server"], cwd=ROOT, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # the server decides who works
+        # The server decides who works.
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, _MORE: json.dumps(settings)},
     ) as server:
         assert server.stdout is not None and server.stdin is not None
         try:
@@ -59,7 +63,7 @@ def main() -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName("connect")
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **json.loads(os.environ.get(_MORE, "{}"))}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     services = spark._jvm.org.apache.spark.sql.connect.service

@@ -18,19 +18,9 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.window import FixedWindows
 
 import headrace
-from headrace.errors import SessionError
-from headrace.io import ReadFromSpark, WriteToSpark
-from tests.connect.server import connect_server, remote_session
+from headrace.io import ReadFromSpark, WriteToSpark, to_dataframe
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def remote() -> Iterator[Any]:
-    with connect_server() as address:
-        session = remote_session(address)
-        yield session
-        session.stop()
 
 
 def pipeline(remote: Any, *flags: str) -> beam.Pipeline:
@@ -140,12 +130,36 @@ def test_a_package_of_the_pipeline_is_sent_there(remote: Any, tmp_path: Path) ->
         assert_that(p | beam.Create([1, 2]) | beam.Map(lifted), equal_to([11, 12]))
 
 
-def test_a_stream_is_refused_with_the_way_out(remote: Any) -> None:
-    frame = remote.readStream.format("rate").load()
+def test_the_clone_on_the_server_ends_with_the_last_frame_of_it(remote: Any) -> None:
+    import gc
+    import time
+
+    from pyspark.errors import PySparkException
+
     p = pipeline(remote)
-    _ = p | ReadFromSpark(frame) | beam.Map(lambda row: row.value)
-    with pytest.raises(SessionError, match=r"batch pipelines only.*headrace\.session\(\)"):
-        p.run()
+    handle = to_dataframe(p | beam.Create([1, 2]), schema="n long")
+    p.run().wait_until_finish()
+    frame = handle.dataframe()
+    of_clone = remote_session_like(frame.sparkSession)
+    assert sorted(row.n for row in frame.collect()) == [1, 2]
+    assert of_clone.range(3).count() == 3
+    handle.close()
+    del p, handle, frame
+    deadline = time.monotonic() + 30
+    with pytest.raises(PySparkException, match="SESSION_(CLOSED|CHANGED|NOT_FOUND)|INVALID_HANDLE"):
+        while time.monotonic() < deadline:
+            gc.collect()
+            of_clone.range(3).count()
+            time.sleep(0.2)
+
+
+def remote_session_like(session: Any) -> Any:
+    """Give a second session object of the same session on the server."""
+    from pyspark.sql.connect.session import SparkSession
+
+    client = session.client
+    address = f"sc://{client._builder.endpoint}/;session_id={session.session_id}"
+    return SparkSession.builder.remote(address).create()
 
 
 def test_a_run_that_is_cancelled_ends_on_the_server(remote: Any) -> None:

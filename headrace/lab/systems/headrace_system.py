@@ -143,7 +143,7 @@ class HeadraceSystem:
 
     def _engine(self, result: Any) -> str:
         assert self._session is not None
-        master = self._session.sparkContext.master
+        master = self._session.conf.get("spark.master")
         return (
             f"headrace {__version__} {type(result).__name__} ({result.state}), "
             f"{result.plan.shards} shards, Spark {self._session.version} on {master}"

@@ -6,6 +6,7 @@ Takes what names the run and gives nothing: what it leaves in the run's folder i
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from headrace.lab.experiments.verify.conditions import Condition
 from headrace.lab.systems.headrace_system import HeadraceSystem
 from headrace.runner import start_session
 
+#: Says where Spark runs, if not here: `sc://host:port` is a server of Spark Connect.
+MASTER = "HEADRACE_LAB_MASTER"
+
 
 def main(suite: str, name: str, events: str, folder: str) -> None:
     """Run a workload; a time is not taken, so nothing is warmed up."""
@@ -22,7 +26,7 @@ def main(suite: str, name: str, events: str, folder: str) -> None:
     workload = CATALOG.workload(suite, name)
     request = request_of(workload, Condition.KILLED, int(events), Path(folder))
     request.folder.mkdir(parents=True, exist_ok=True)
-    session = start_session("local[2]")
+    session = start_session(os.environ.get(MASTER, "local[2]"))
     try:
         HeadraceSystem(session).run(request)
     finally:

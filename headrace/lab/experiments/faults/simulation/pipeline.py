@@ -21,6 +21,7 @@ import apache_beam as beam
 from apache_beam.transforms import environments, trigger, window
 
 from headrace.compiler.compile import compile_pipeline
+from headrace.engine.host import Feeds
 from headrace.engine.status import StreamOptions
 from headrace.engine.stream import Stream
 from headrace.engine.tasks import EpochTasks
@@ -36,7 +37,7 @@ from headrace.state.kept import KEPT
 from headrace.state.lmdb_store import open_partition
 from headrace.testing import LocalSession, ScriptedStream
 from headrace.testing.frames import LocalFrame, table_of
-from headrace.testing.streams import ScriptedFeeds, selected
+from headrace.testing.streams import scripted_feeds, selected
 from headrace.worker.entry import Epoch, ShardReport
 from headrace.worker.protocol import to_row
 
@@ -260,15 +261,15 @@ class CountingHost:
         storage.write(f"{folder}/{file}", json.dumps(rows).encode())
         return file
 
-    def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> ScriptedFeeds:
+    def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Feeds:
         """Give what brings the batches of the scripted stream."""
-        return ScriptedFeeds(options, wake)
+        return scripted_feeds(options, wake)
 
     def input_of(self, frame: Any) -> str:
         """Say what the stream is."""
         return str(selected(frame).stream.schema.simpleString())
 
-    def check_checkpoint(self, place: str) -> None:
+    def check_checkpoint(self, location: str, *, feeds: bool) -> None:
         """Any place will do."""
 
     def end_stages(self, run: str, confirmed: tuple[str, ...]) -> None:
