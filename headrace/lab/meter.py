@@ -71,6 +71,16 @@ def workers(processes: Mapping[int, Process]) -> list[int]:
     return [p.pid for p in processes.values() if p.command.startswith("python") and below_java(p)]
 
 
+def seconds_by_part() -> tuple[float, float, float]:
+    """Give the processor seconds so far: of the JVM, of its Python workers, of this process."""
+    processes = tree(os.getpid())
+    below = set(workers(processes))
+    java = sum(p.cpu_seconds for p in processes.values() if p.command == "java")
+    python = sum(p.cpu_seconds for pid, p in processes.items() if pid in below)
+    times = psutil.Process().cpu_times()
+    return java, python, times.user + times.system
+
+
 def peak_bytes(pid: int, proc: Path = PROC) -> int:
     """Give the most memory the process has held since it began or was last reset."""
     try:

@@ -40,10 +40,13 @@ def write_log(
         generator: makes them.
         folder: of the log.
         done: told how many events are written, now and then.
-        per_file: events of a file.
+        per_file: events of a file; where there is a log already, its files decide.
     """
     events = folder / "events"
     events.mkdir(parents=True, exist_ok=True)
+    first = events / "000000.parquet"
+    if first.exists():  # what an earlier call began, this one goes on with
+        per_file = max(1, pq.read_metadata(first).num_rows)
     for number, start in enumerate(range(0, max(1, generator.events), per_file)):
         path = events / f"{number:06d}.parquet"
         count = min(per_file, generator.events - start)
@@ -65,7 +68,7 @@ def write_closing(generator: Generator, folder: Path, module: str) -> None:
         folder: of the log.
         module: where the native versions stand.
     """
-    files = -(-generator.events // ROWS_PER_FILE)
+    files = max(-(-generator.events // ROWS_PER_FILE), 1)  # there are no more of them
     made = _own_closing(generator, module)
     if made is None:
         made = pa.Table.from_batches([generator.batch(*far_ahead(generator))], generator.schema)
