@@ -98,6 +98,9 @@ def _scan(frame: Any) -> FileScan:
         if found.kind not in _ARROW and found.kind != MICROS:
             msg = f"column {name} is {found.kind}"
             raise _NotPlain(msg)
+        if found.path[0] == "_metadata":
+            msg = "it has columns about the files"
+            raise _NotPlain(msg)
         if any("." in part for part in found.path):
             msg = f"column {name} has a dot in its name"
             raise _NotPlain(msg)

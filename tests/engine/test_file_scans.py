@@ -1,4 +1,4 @@
-"""Which DataFrames are nothing but columns of Parquet files, and which rows their partitions are."""
+"""DataFrames that are nothing but columns of Parquet files, and the rows of their partitions."""
 
 from __future__ import annotations
 

@@ -163,6 +163,7 @@ def test_text_that_is_none_fails_where_it_is_read() -> None:
     broken = pa.array([b"\xff"]).view(pa.string())
     batch = ScannedBatch(SCAN, 1, lambda _: broken)
     ((values, _),) = reader().columns(batch, 9)
+    assert isinstance(values, ColumnValues)
     with pytest.raises(UnicodeDecodeError):
         values.objects()
 

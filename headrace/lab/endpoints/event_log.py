@@ -113,7 +113,8 @@ def _write(path: Path, table: pa.Table, number: int) -> None:
 def files_at_once(folder: Path, per_batch: int) -> int:
     """How many files of a log have so many events together, at most; at least one."""
     first = min((folder / "events").glob("*.parquet"))
-    return max(1, per_batch // max(1, pq.read_metadata(first).num_rows))
+    rows: int = pq.read_metadata(first).num_rows
+    return max(1, per_batch // max(1, rows))
 
 
 def disorder_seconds(folder: Path) -> float:

@@ -21,6 +21,9 @@ class LazyColumn(Column):
     """
 
     __slots__ = ("_made", "_make", "_size")
+    _made: Column | None
+    _make: Callable[[], Column]
+    _size: int
 
     def __init__(self, kind: ScalarKind, size: int, make: Callable[[], Column]) -> None:
         # The class it stands in for is frozen; what changes here is seen by nobody.
@@ -29,7 +32,7 @@ class LazyColumn(Column):
 
     def made(self) -> Column:
         """The column itself."""
-        found: Column | None = self._made
+        found = self._made
         if found is None:
             found = self._make()
             object.__setattr__(self, "_made", found)
@@ -42,20 +45,20 @@ class LazyColumn(Column):
         return self._made is not None
 
     def __len__(self) -> int:
-        return int(self._size)
+        return self._size
 
     @property
-    def data(self) -> Data:  # type: ignore[override]
+    def data(self) -> Data:
         """The values."""
         return self.made().data
 
     @property
-    def missing(self) -> Mask | None:  # type: ignore[override]
+    def missing(self) -> Mask | None:
         """Which of them are missing."""
         return self.made().missing
 
     @property
-    def read(self) -> Reader | None:  # type: ignore[override]
+    def read(self) -> Reader | None:
         """What makes objects of them."""
         return self.made().read
 

@@ -20,7 +20,7 @@ from headrace.worker.batched.column_batches import COLUMN_ROWS
 
 #: Bytes of a row group's columns that may be in memory together; a larger one is read in parts,
 #: all of its columns side by side.
-MOST_BYTES = 64 << 20
+MOST_BYTES = 32 << 20
 
 
 class ScannedBatch:

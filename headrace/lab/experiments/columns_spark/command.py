@@ -135,7 +135,7 @@ def line(way: Way) -> str:
         return f"{way.name}: WRONG"
     parts = ", ".join(f"{name} {s:.2f}" for name, s in zip(PARTS, cost.parts, strict=True))
     return (
-        f"{way.name}: {cost.rate / 1e6:.2f} M/s, with the fixed cost {cost.whole / 1e6:.2f} M/s; "
+        f"{way.name}: {_rate(cost)}, the latter with the fixed cost; "
         f"processor seconds per million: {parts}"
     )
 
@@ -162,7 +162,7 @@ def figures(results: Sequence[tuple[Workload, list[Way]]]) -> list[Figure]:
     for workload, ways in results:
         for way in ways:
             cost = way.cost()
-            rates = [] if cost is None else [cost.rate]
+            rates = [] if cost is None or cost.rate is None else [cost.rate]
             found.append(Figure.of_samples(
                 way.name, "columns-spark", workload.full_name, "events/s", Better.HIGHER, rates,
                 "" if cost is not None else "its answer was wrong",
@@ -203,7 +203,10 @@ def page(results: Sequence[tuple[Workload, list[Way]]], args: Any, took: float) 
 
 
 def _rate(cost: Any) -> str:
-    return "-" if cost is None else f"{cost.rate / 1e6:.2f} M/s ({cost.whole / 1e6:.2f})"
+    if cost is None:
+        return "-"
+    between = "?" if cost.rate is None else f"{cost.rate / 1e6:.2f} M/s"
+    return f"{between} ({cost.whole / 1e6:.2f})"
 
 
 def _parts(cost: Any) -> str:
@@ -211,4 +214,5 @@ def _parts(cost: Any) -> str:
 
 
 def _ratio(ours: Any, other: Any) -> str:
-    return "-" if ours is None or other is None else f"{ours.rate / other.rate:.2f}x"
+    rates = [None if cost is None else cost.rate for cost in (ours, other)]
+    return "-" if None in rates else f"{rates[0] / rates[1]:.2f}x"

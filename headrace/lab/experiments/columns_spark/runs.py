@@ -18,7 +18,7 @@ from typing import Any
 from headrace.lab.endpoints.event_log import write_log
 from headrace.lab.endpoints.names import Source, SourceKind
 from headrace.lab.experiments.table.runs import settings_of
-from headrace.lab.meter import seconds_by_part
+from headrace.lab.meter import PartsMeter
 from headrace.lab.run import expected
 from headrace.lab.systems.system import Request, System, Tuning
 from headrace.lab.verdict import judge
@@ -56,7 +56,7 @@ class Cost:
     """What events cost: many less few, for all rounds."""
 
     whole: float  # events a second of the run of many, with all that a run costs
-    rate: float  # events a second of those between few and many
+    rate: float | None  # events a second of those between few and many; None: lost in the noise
     parts: tuple[float, float, float]  # processor seconds for a million of them
 
 
@@ -86,7 +86,7 @@ class Way:
         )  # fmt: skip
         return Cost(
             whole=self.many[0].events / many,
-            rate=beyond / max(many - few, 1e-9),
+            rate=beyond / (many - few) if many > few else None,
             parts=(parts[0], parts[1], parts[2]),
         )
 
@@ -141,19 +141,16 @@ class Bench:
         folder.mkdir(parents=True)
         try:
             way.system.prepare(request)
-            before = seconds_by_part()
-            outcome = way.system.run(request)
-            java, workers, driver = (
-                b - a for a, b in zip(before, seconds_by_part(), strict=True)
-            )
+            with PartsMeter() as meter:
+                outcome = way.system.run(request)
             rows = count = right = None
             if check and outcome.rows is not None:
                 rows = outcome.rows.read(self._workload.columns)
                 count = len(rows)
                 right = judge(rows, self._answer(request), self._workload.rule).right
             return Sample(
-                events=events, seconds=outcome.seconds, parts=(java, workers, driver),
-                rows=count, right=right,
+                events=events, seconds=outcome.seconds, parts=meter.seconds, rows=count,
+                right=right,
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
