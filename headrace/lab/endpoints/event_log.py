@@ -32,7 +32,7 @@ _FIRST_AGE_SECONDS = 1_700_000_000
 
 def write_log(
     generator: Generator, folder: Path, *, done: Callable[[int], None] = lambda _: None,
-    per_file: int = ROWS_PER_FILE,
+    per_file: int | None = None,
 ) -> str:
     """Write all events unless they are there already; give the pattern of the files' names.
 
@@ -40,10 +40,12 @@ def write_log(
         generator: makes them.
         folder: of the log.
         done: told how many events are written, now and then.
-        per_file: events of a file; where there is a log already, its files decide.
+        per_file: events of a file, ROWS_PER_FILE if not given; where there is a log already, its
+            files decide.
     """
     events = folder / "events"
     events.mkdir(parents=True, exist_ok=True)
+    per_file = per_file or ROWS_PER_FILE
     first = events / "000000.parquet"
     if first.exists():  # what an earlier call began, this one goes on with
         per_file = max(1, pq.read_metadata(first).num_rows)
