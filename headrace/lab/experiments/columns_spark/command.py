@@ -214,5 +214,6 @@ def _parts(cost: Any) -> str:
 
 
 def _ratio(ours: Any, other: Any) -> str:
-    rates = [None if cost is None else cost.rate for cost in (ours, other)]
-    return "-" if None in rates else f"{rates[0] / rates[1]:.2f}x"
+    if ours is None or other is None or ours.rate is None or other.rate is None:
+        return "-"
+    return f"{ours.rate / other.rate:.2f}x"
