@@ -27,7 +27,7 @@ from headrace.plan.combines import LoweredCombine
 from headrace.plan.expressions import Lowered
 from headrace.plan.ids import CollectionId
 from headrace.plan.operators import Operator, Role
-from headrace.plan.shapes import FLOAT, INT, OTHER, Shape, TupleShape, joined
+from headrace.plan.shapes import FLOAT, INT, OTHER, Shape, TupleShape, certain, joined
 
 UNKNOWN_ELEMENTS = "gets elements of which no type is known"
 
@@ -150,6 +150,10 @@ def _grouped(node: Node, shape: Shape | None) -> _Found:
     if result is not None:
         return _Found(TupleShape((key, result)))
     made = lower_combine(fn, value)
+    if isinstance(made, NotLowered) and certain(value) != value:
+        # A column of a DataFrame may hold None and mostly does not: a batch without is computed on
+        # columns, one with a None goes to the methods.
+        made = lower_combine(fn, certain(value))
     if isinstance(made, NotLowered):
         return _Found(TupleShape((key, OTHER)), reason=made.reason)
     return _Found(TupleShape((key, made.extract.result)), combined=made)

@@ -13,8 +13,10 @@ from typing import Any
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from headrace.engine.doors import is_connect
+from headrace.engine.file_scans import Partitions, partitions_of, scan_of
 from headrace.engine.tasks import EpochTasks, first_parts, frame_at, sorted_by, tasks_of
-from headrace.plan.settings import Settings
+from headrace.plan.scans import FileScan
+from headrace.plan.settings import ColumnsMode, Settings
 from headrace.plan.supersteps import Plan
 from headrace.worker.entry import (
     SPARK_SCHEMA,
@@ -24,6 +26,7 @@ from headrace.worker.entry import (
     read_output,
     run_epoch,
     run_superstep,
+    scanned,
 )
 
 
@@ -105,8 +108,40 @@ def _first(plan: Plan, session: Any, task: SuperstepTask, sources: Mapping[str, 
         frame = no_rows(session)  # the leftmost frame of a union decides on the session
     for index, part in parts.fed.items():
         source = frame_at(plan, index, sources)
-        frame = frame.union(source.mapInArrow(on_shard(part), rows_type()))
+        scan = None if task.settings.columns is ColumnsMode.OFF else scan_of(source)
+        frame = frame.union(fed(source, scan, session, on_shard(part)))
     return frame
+
+
+def fed(
+    frame: Any, scan: FileScan | None, session: Any,
+    function: Callable[[Iterable[Any]], Iterator[Any]],
+) -> Any:
+    """Give what a function for `mapInArrow` makes of a DataFrame, task by task.
+
+    Args:
+        frame: the DataFrame.
+        scan: which columns of files it is, if it is no more than that; workers then read them.
+        session: where tasks run that are fed nothing by Spark.
+        function: given batches of a partition.
+    """
+    partitions = None if scan is None else partitions_of(frame, scan)
+    if scan is None or partitions is None:
+        return frame.mapInArrow(function, rows_type())
+    told = numbers(session, len(partitions))
+    return told.mapInArrow(reading(scan, partitions, function), rows_type())
+
+
+def reading(
+    scan: FileScan, partitions: Partitions, function: Callable[[Iterable[Any]], Iterator[Any]]
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Give the function that is fed the number of a partition, and reads its files."""
+
+    def read(batches: Iterable[Any]) -> Iterator[Any]:
+        told = [number for batch in batches for number in batch.column(0).to_pylist()]
+        return function(scanned(scan, [part for at in told for part in partitions[at]]))
+
+    return read
 
 
 def launch_epoch(
@@ -117,6 +152,7 @@ def launch_epoch(
     frame: Any | None,
     whole: bool,
     sticky: bool = False,
+    scan: FileScan | None = None,
 ) -> Any:
     """Build the chain of supersteps for one epoch.
 
@@ -128,11 +164,13 @@ def launch_epoch(
         frame: the rows of this epoch, if a DataFrame feeds it.
         whole: begin with superstep 0; else nothing is to be done there.
         sticky: bring a shard back to the executor that has its store.
+        scan: which columns of files the rows are, if they are no more than that.
     """
     later = list(zip(tasks.later, tasks.sorted, strict=True))
     if frame is not None:
         assert epoch.feeding is not None
-        rows = frame.mapInArrow(in_epoch(tasks.fed[epoch.feeding], epoch, fed=True), rows_type())
+        function = in_epoch(tasks.fed[epoch.feeding], epoch, fed=True)
+        rows = fed(frame, scan if tasks.columns else None, session, function)
     else:
         rows = numbers(session, shards)
         if whole and tasks.first is not None:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from headrace.engine.file_scans import scan_of
 from headrace.engine.session import SparkTarget, own_query
 from headrace.engine.spark_folders import spark_folder
 from headrace.engine.spark_log import REMEDY
 from headrace.engine.status import StreamOptions
 from headrace.errors import CheckpointError, HeadraceError
+from headrace.plan.scans import FileScan
 from headrace.state.files import Files
 
 _LOG = logging.getLogger(__name__)
@@ -22,6 +25,14 @@ _LOG = logging.getLogger(__name__)
 ENDING = "headrace: the run is ending"
 #: How long to wait for a query that was told to stop.
 STOP_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """A batch of a streaming DataFrame."""
+
+    rows: Any  # as a DataFrame
+    scan: FileScan | None  # which columns of files they are, if they are no more than that
 
 
 class EndingError(HeadraceError):
@@ -56,8 +67,9 @@ class Queries:
     ) -> None:
         """Start a query; Spark keeps its log in a folder of the checkpoint."""
         folder = spark_folder(self._target.session, files.below(log))
+        scan = scan_of(frame)  # a batch no longer says what its rows were made of
         writer = own_query(self._target, frame, files.is_local).writeStream.foreachBatch(
-            lambda batch, batch_id: arrived(name, batch, batch_id)
+            lambda batch, batch_id: arrived(name, Brought(batch, scan), batch_id)
         ).option("checkpointLocation", folder)
         if self._options.available_now:
             writer = writer.trigger(availableNow=True)

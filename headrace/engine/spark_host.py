@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark import StorageLevel
 
+from headrace.engine.file_scans import scan_of
 from headrace.engine.host import Feeds
 from headrace.engine.inputs import input_of
 from headrace.engine.launch import (
@@ -23,7 +24,7 @@ from headrace.engine.launch import (
     preferred_executors,
 )
 from headrace.engine.own_sources import own_feeds
-from headrace.engine.queries import Queries
+from headrace.engine.queries import Brought, Queries
 from headrace.engine.session import SparkTarget
 from headrace.engine.spark_folders import see_that_spark_can_open, see_that_workers_see
 from headrace.engine.status import StreamOptions
@@ -130,9 +131,14 @@ class SparkHost:
     ) -> SparkRows:
         """Build the job of an epoch."""
         self._name_jobs(title)
+        scan = None
+        if isinstance(frame, Brought):
+            frame, scan = frame.rows, frame.scan
+        elif frame is not None:
+            scan = scan_of(frame)
         session = self.target.session if frame is None else frame.sparkSession
         sticky = self._preferred_executors is not None
-        rows = launch_epoch(tasks, session, epoch, shards, frame, whole, sticky)
+        rows = launch_epoch(tasks, session, epoch, shards, frame, whole, sticky, scan)
         return SparkRows(rows, self.target)
 
     def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Feeds:

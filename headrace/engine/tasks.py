@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.errors import PlanError
 from headrace.plan.ids import StageId
-from headrace.plan.settings import Settings
+from headrace.plan.settings import ColumnsMode, Settings
 from headrace.plan.sources import Frame
 from headrace.plan.supersteps import Channel, ChannelKind, Plan
 from headrace.worker.entry import SuperstepTask
@@ -142,6 +142,7 @@ class EpochTasks:
     fed: Mapping[int, bytes]  # superstep 0 on a DataFrame, by the channel it feeds
     later: tuple[bytes, ...]  # supersteps 1 and on
     sorted: tuple[tuple[str, ...], ...]  # by which columns the rows of these must be sorted
+    columns: bool = True  # whether rows may come as columns
 
 
 def epoch_tasks(
@@ -158,6 +159,7 @@ def epoch_tasks(
         fed={index: pickle.dumps(task) for index, task in parts.fed.items()},
         later=tuple(map(pickle.dumps, tasks[1:])),
         sorted=tuple(sorted_by(plan, task) for task in tasks[1:]),
+        columns=settings.columns is not ColumnsMode.OFF,
     )
 
 

@@ -64,6 +64,8 @@ DOORS = (
          asks="one streaming pipeline for long, and what grows"),
     Door(name="columns", module="columns.command",
          asks="whole pipelines on columns and on objects"),
+    Door(name="columns-spark", module="columns_spark.command",
+         asks="workloads from Parquet on Spark: columns, objects and Spark's own query in turns"),
     Door(name="kernel", module="kernel",
          asks="a lowered function on columns, the kernel alone"),
     Door(name="corners", module="corners",

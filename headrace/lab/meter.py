@@ -90,6 +90,61 @@ def forget_peak(pid: int, proc: Path = PROC) -> None:
         return  # not ours to write: the mark then covers the process's whole life
 
 
+class PartsMeter:
+    """Meters, while a block runs, whose processor time it takes: the JVM's, its workers', ours.
+
+    Looks now and then, since a worker that ends takes its time with it: Spark ends idle ones.
+    """
+
+    def __init__(self) -> None:
+        self._own = os.getpid()
+        self._begun: dict[int, float] = {}  # process -> its seconds before the block
+        self._last: dict[int, tuple[str, float]] = {}  # process -> its part, its seconds so far
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="parts-meter", daemon=True)
+
+    def __enter__(self) -> PartsMeter:
+        self._look()
+        self._begun = {pid: seconds for pid, (_, seconds) in self._last.items()}
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._look()
+
+    @property
+    def seconds(self) -> tuple[float, float, float]:
+        """Processor seconds of the JVM, of its Python workers, of this process."""
+        found = dict.fromkeys(("java", "worker", "driver"), 0.0)
+        for pid, (part, seconds) in self._last.items():
+            found[part] += seconds - self._begun.get(pid, 0.0)
+        return found["java"], found["worker"], found["driver"]
+
+    def _watch(self) -> None:
+        while not self._stop.wait(SAMPLE_SECONDS):
+            self._look()
+
+    def _look(self) -> None:
+        processes = tree(self._own)
+        below = set(workers(processes))
+        for pid, process in processes.items():
+            part = "worker" if pid in below else "driver" if pid == self._own else ""
+            part = part or ("java" if process.command == "java" else "")
+            if part:
+                try:
+                    times = psutil.Process(pid).cpu_times()
+                except psutil.Error:
+                    continue  # it has ended meanwhile
+                self._last[pid] = part, times.user + times.system
+
+
 class Meter:
     """Meters the process tree while a block runs.
 

@@ -102,7 +102,10 @@ def _ask(request: Request, rows: list[Row]) -> tuple[Verdict | None, str]:
 
 def expected(request: Request) -> list[Row]:
     """Ask the oracle: log the events, unless they are logged already, and let it read them."""
-    log = write_log(request.generator, request.folder / "log")
+    folder = request.folder / "log"
+    if request.source.kind is SourceKind.LOG and request.source.path:
+        folder = Path(request.source.path)
+    log = write_log(request.generator, folder)
     rows = find(request.workload.oracle)(log, request.settings)
     return [tuple(row) for row in rows]
 

@@ -56,6 +56,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ByColumns:
+    """The same question, asked of the columns of the log instead of elements made from them."""
+
+    columns: tuple[str, ...]  # of the log, as Spark's `select` takes them; `time` is not among them
+    build: Callable[[Any], Any]  # settings -> PTransform from rows of these columns to the answer
+    native: str = ""  # as in `Workload`; empty: the same, which reads columns anyway
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A question about a stream of events."""
 
@@ -71,6 +80,7 @@ class Workload:
     rule: Rule = all_rows
     stateless: bool = False
     modes: tuple[Mode, ...] = (Mode.BATCH, Mode.STREAMING)
+    by_columns: ByColumns | None = None  # None: it is asked of elements alone
 
     @property
     def full_name(self) -> str:

@@ -123,6 +123,21 @@ def nullable(shape: ScalarShape) -> ScalarShape:
     return replace(shape, nullable=True)
 
 
+def certain(shape: Shape) -> Shape:
+    """The same, with a value wherever None may stand; of what is not known nothing is said."""
+    if isinstance(shape, ScalarShape):
+        loose = shape.kind in (ScalarKind.NONE, ScalarKind.OTHER)
+        return shape if loose or not shape.nullable else replace(shape, nullable=False)
+    if isinstance(shape, OneInList):
+        return OneInList((certain(shape.items[0]),))
+    return replace(shape, items=tuple(map(certain, shape.items)))
+
+
+def fits(shape: Shape, wanted: Shape) -> bool:
+    """Whether all values of a shape are of another: it may say None where the first does not."""
+    return shape == wanted or joined(shape, wanted) == wanted
+
+
 def joined(a: Shape, b: Shape) -> Shape | None:
     """The shape of what has one or the other; None: no shape has both.
 

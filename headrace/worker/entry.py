@@ -24,6 +24,7 @@ import pyarrow as pa
 from headrace.errors import TransportError
 from headrace.plan.settings import Settings
 from headrace.worker.exchange.column_writer import decode
+from headrace.worker.exchange.file_scan import scanned
 from headrace.worker.exchange.ordered_columns import decode_in_order
 from headrace.worker.exchange.super_tuples import (
     REPORT_CHANNEL,
@@ -62,6 +63,7 @@ __all__ = [
     "read_output",
     "run_epoch",
     "run_superstep",
+    "scanned",
 ]
 
 #: Super tuples waiting to be shipped; bounds the memory between the stages and Spark.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from headrace.lab.meter import Process, peak_bytes, tree, workers
+from headrace.lab.meter import PartsMeter, Process, peak_bytes, tree, workers
 
 
 def made(*processes: tuple[int, int, str]) -> list[Process]:
@@ -64,3 +65,13 @@ print(meter.cpu_seconds)
         cwd=Path(__file__).parents[2],
     )
     assert 0.45 <= float(told.stdout) < 5
+
+
+def test_processor_time_of_this_process_is_ours_alone() -> None:
+    with PartsMeter() as meter:
+        end = time.process_time() + 0.2
+        while time.process_time() < end:
+            pass
+    java, workers_, driver = meter.seconds
+    assert (java, workers_) == (0.0, 0.0)
+    assert driver >= 0.15

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -30,7 +31,8 @@ _FIRST_AGE_SECONDS = 1_700_000_000
 
 
 def write_log(
-    generator: Generator, folder: Path, *, done: Callable[[int], None] = lambda _: None
+    generator: Generator, folder: Path, *, done: Callable[[int], None] = lambda _: None,
+    per_file: int | None = None,
 ) -> str:
     """Write all events unless they are there already; give the pattern of the files' names.
 
@@ -38,12 +40,18 @@ def write_log(
         generator: makes them.
         folder: of the log.
         done: told how many events are written, now and then.
+        per_file: events of a file, ROWS_PER_FILE if not given; where there is a log already, its
+            files decide.
     """
     events = folder / "events"
     events.mkdir(parents=True, exist_ok=True)
-    for number, start in enumerate(range(0, max(1, generator.events), ROWS_PER_FILE)):
+    per_file = per_file or ROWS_PER_FILE
+    first = events / "000000.parquet"
+    if first.exists():  # what an earlier call began, this one goes on with
+        per_file = max(1, pq.read_metadata(first).num_rows)
+    for number, start in enumerate(range(0, max(1, generator.events), per_file)):
         path = events / f"{number:06d}.parquet"
-        count = min(ROWS_PER_FILE, generator.events - start)
+        count = min(per_file, generator.events - start)
         if not path.exists():
             batch = generator.batch(start, count)
             _write(path, pa.Table.from_batches([batch], generator.schema), number)
@@ -62,7 +70,8 @@ def write_closing(generator: Generator, folder: Path, module: str) -> None:
         folder: of the log.
         module: where the native versions stand.
     """
-    files = -(-generator.events // ROWS_PER_FILE)
+    there = len(list((folder / "events").glob("*.parquet")))
+    files = max(-(-generator.events // ROWS_PER_FILE), there)  # it is younger than all of them
     made = _own_closing(generator, module)
     if made is None:
         made = pa.Table.from_batches([generator.batch(*far_ahead(generator))], generator.schema)
@@ -104,11 +113,44 @@ def _write(path: Path, table: pa.Table, number: int) -> None:
     hidden.rename(path)
 
 
-def log_frame(spark: Any, folder: Path, *, streaming: bool) -> Any:
-    """Give the DataFrame over a log."""
+def files_at_once(folder: Path, per_batch: int) -> int:
+    """How many files of a log have so many events together, at most; at least one."""
+    first = min((folder / "events").glob("*.parquet"))
+    rows: int = pq.read_metadata(first).num_rows
+    return max(1, per_batch // max(1, rows))
+
+
+def disorder_seconds(folder: Path) -> float:
+    """How much older than the newest event before it an event of a log is, at most."""
+    newest, most = None, 0
+    for path in sorted((folder / "events").glob("*.parquet")):
+        times = pq.read_table(path, columns=["time"]).column(0).combine_chunks()
+        micros = np.asarray(times.cast(pa.int64()))
+        if not len(micros):
+            continue
+        so_far = np.maximum.accumulate(micros)
+        if newest is not None:
+            so_far = np.maximum(so_far, newest)
+        most = max(most, int((so_far - micros).max()))
+        newest = so_far[-1]
+    return most / 1e6
+
+
+def log_frame(
+    spark: Any, folder: Path, *, streaming: bool, files_at_once: int = 1, closing: bool = True
+) -> Any:
+    """Give the DataFrame over a log.
+
+    Args:
+        spark: the session.
+        folder: of the log.
+        streaming: a streaming one, of some files at a time.
+        files_at_once: how many files a batch has, at most.
+        closing: read what closes the stream, too.
+    """
     events = f"{folder}/events"
     if not streaming:
         return spark.read.parquet(events)
     schema = spark.read.parquet(events).schema
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-    return reader.parquet(f"{folder}/*")
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files_at_once)
+    return reader.parquet(f"{folder}/*" if closing else events)

@@ -18,7 +18,8 @@ class SourceKind(Enum):
     VECTOR = "vector"  # made first, then held in memory
     FILE = "file"  # lines of a file, as `headrace generate --format jsonl` writes them
     CONSOLE = "console"  # lines of the standard input, read to its end
-    SPARK = "spark"  # a DataFrame over Parquet files
+    SPARK = "spark"  # a DataFrame over Parquet files of lines
+    LOG = "log"  # a DataFrame over the log, with a column for each field: what Spark's queries read
     ENGINE = "engine"  # data engines, which send events on a schedule of their own
     NULL = "null"  # none at all
 
@@ -32,6 +33,9 @@ class DrainKind(Enum):
     METER = "meter"  # counted per epoch or window, the counts printed
     SPARK = "spark"  # Parquet files by epoch, at a path of the user's
     NULL = "null"  # counted and dropped
+
+
+_WITH_PATHS = (SourceKind.FILE, SourceKind.SPARK, SourceKind.LOG, SourceKind.ENGINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,8 @@ def read_source(text: str) -> Source:
     if kind is SourceKind.ENGINE and not path:
         msg = "the source engine needs the addresses of engines: engine:BLOCK@HOST:PORT,HOST:PORT"
         raise OptionError(msg)
-    if path and kind not in (SourceKind.FILE, SourceKind.SPARK, SourceKind.ENGINE):
-        msg = f"the source {name} has no path; file, spark and engine have"
+    if path and kind not in _WITH_PATHS:
+        msg = f"the source {name} has no path; file, spark, log and engine have"
         raise OptionError(msg)
     return Source(kind, path)
 

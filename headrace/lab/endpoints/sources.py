@@ -126,8 +126,11 @@ def beam_source(
                 msg = "a data engine sends the events of the lab's probe, to streaming runs"
                 raise OptionError(msg)
             return ReadFromEngine(Feed.read(source.path), opened)
-        case SourceKind.SPARK:
-            msg = "the source spark is a DataFrame: the system must be headrace or spark"
+        case SourceKind.SPARK | SourceKind.LOG:
+            msg = (
+                f"the source {source.kind.value} is a DataFrame: the system must be headrace or "
+                "spark"
+            )
             raise OptionError(msg)
 
 

@@ -51,8 +51,17 @@ def wordcount(events: DataFrame, settings: Any) -> DataFrame:
 
 def fixwindow(events: DataFrame, settings: Any) -> DataFrame:
     """Count by address and window; columns ip, window_start, min_time, count (times in ms)."""
+    return _by_window(_ip_and_time(events), settings)
+
+
+def fixwindow_of_columns(events: DataFrame, settings: Any) -> DataFrame:
+    """Count the same from the columns of the log, without lines to split."""
+    return _by_window(events.select("ip", F.col("timestamp").alias("time")), settings)
+
+
+def _by_window(records: DataFrame, settings: Any) -> DataFrame:
     delay_us = -(-settings.out_of_order * 1_000_000 // settings.rate) + 1_000
-    records = _ip_and_time(events).withColumn("at", F.timestamp_millis("time"))
+    records = records.withColumn("at", F.timestamp_millis("time"))
     return (
         records.withWatermark("at", f"{delay_us} microseconds")
         .groupBy("ip", F.window("at", f"{settings.window_size_sec} seconds"))

@@ -20,10 +20,19 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
 from headrace import __version__
-from headrace.io import ReadFromSpark, WriteToSpark
+from headrace.errors import OptionError
+from headrace.io import BoundedOutOfOrderness, ReadFromSpark, WriteToSpark
 from headrace.lab.data_engine.aligned import await_taken
 from headrace.lab.data_engine.launch import Feed
 from headrace.lab.data_engine.spark_reader import engine_stream
+from headrace.lab.endpoints.event_log import (
+    disorder_seconds as disorder_of_log,
+)
+from headrace.lab.endpoints.event_log import (
+    files_at_once,
+    log_frame,
+    write_log,
+)
 from headrace.lab.endpoints.frame_drains import FrameDrain, schema_of
 from headrace.lab.endpoints.line_log import (
     check_lines,
@@ -103,7 +112,7 @@ class HeadraceSystem:
             flags = [*_flags(request, checkpoint), *more_flags]
             pipeline = beam.Pipeline(SparkRunner(self._session), PipelineOptions(flags))
             events = pipeline | "Events" >> self._source(request)
-            rows = events | "Query" >> request.workload.build(request.settings)
+            rows = events | "Query" >> _build(request)(request.settings)
             rows | "Drain" >> _drain_step(request, drain)
             start = time.perf_counter()
             result = pipeline.run()
@@ -128,6 +137,8 @@ class HeadraceSystem:
             )
             columns = [name for name in frame.columns if name not in ("time", "nanos")]
             return ReadFromSpark(frame, columns=columns, timestamp="time")
+        if request.source.kind is SourceKind.LOG:
+            return self._log(request)
         if request.source.kind is not SourceKind.SPARK:
             return beam_source(
                 request.source, generator,
@@ -140,6 +151,21 @@ class HeadraceSystem:
             write_lines(generator, folder, per_file=LINES_PER_EPOCH)
         frame = lines_frame(self._session, folder, streaming=request.streaming)
         return SparkLines(frame, generator, disorder_seconds(folder))
+
+    def _log(self, request: Request) -> Any:
+        by = request.workload.by_columns
+        assert by is not None  # `_build` has said so
+        folder = Path(request.source.path or request.folder / "log")
+        write_log(request.generator, folder)
+        frame = log_frame(
+            self._session, folder, streaming=request.streaming, closing=False,
+            files_at_once=files_at_once(folder, request.tuning.per_batch),
+        ).select("time", *by.columns)
+        columns = [name for name in frame.columns if name != "time"]
+        return ReadFromSpark(
+            frame, columns=columns, timestamp="time",
+            watermark=BoundedOutOfOrderness(disorder_of_log(folder)),
+        )
 
     def _engine(self, result: Any) -> str:
         assert self._session is not None
@@ -154,6 +180,19 @@ class HeadraceSystem:
         if self._owned and self._session is not None:
             self._session.stop()
             self._session, self._owned, self._warm = None, False, False
+
+
+def _build(request: Request) -> Callable[[Any], Any]:
+    """Give what builds the question: for elements, or for rows of columns."""
+    if request.source.kind is not SourceKind.LOG:
+        return request.workload.build
+    if request.workload.by_columns is None:
+        msg = (
+            f"{request.workload.full_name} is asked of events, not of the columns of their log: "
+            "use another source"
+        )
+        raise OptionError(msg)
+    return request.workload.by_columns.build
 
 
 def _shards(request: Request) -> list[str]:
@@ -176,7 +215,7 @@ def _turns(request: Request) -> list[tuple[list[str], Callable[[Any], Any]]]:
     A streaming DataFrame never says that it has ended. So what is there is read first; a second
     start goes on from the checkpoint and ends all sources, which closes what is still open.
     """
-    if request.streaming and request.source.kind is SourceKind.SPARK:
+    if request.streaming and request.source.kind in (SourceKind.SPARK, SourceKind.LOG):
         return [
             (["--available_now"], lambda result: result.wait_until_finish()),
             ([], lambda result: result.drain()),

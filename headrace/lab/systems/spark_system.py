@@ -20,7 +20,12 @@ from headrace.lab.catalog import native_of
 from headrace.lab.data_engine.aligned import await_taken
 from headrace.lab.data_engine.launch import Feed
 from headrace.lab.data_engine.spark_reader import engine_stream
-from headrace.lab.endpoints.event_log import log_frame, write_closing, write_log
+from headrace.lab.endpoints.event_log import (
+    files_at_once,
+    log_frame,
+    write_closing,
+    write_log,
+)
 from headrace.lab.endpoints.frame_drains import FrameDrain
 from headrace.lab.endpoints.names import SourceKind
 from headrace.lab.systems.system import (
@@ -31,7 +36,7 @@ from headrace.lab.systems.system import (
     checkpoint_of,
     resumes,
 )
-from headrace.lab.workload import Refusal
+from headrace.lab.workload import Refusal, find
 from headrace.runner import start_session
 
 #: What a Spark engineer sets for queries with state: RocksDB, which keeps changes and not copies,
@@ -65,11 +70,11 @@ class SparkSystem:
     def prepare(self, request: Request) -> None:
         """Refuse what Spark cannot express; else start the session."""
         _native(request)
-        known = (SourceKind.GENERATOR, SourceKind.SPARK, SourceKind.ENGINE)
+        known = (SourceKind.GENERATOR, SourceKind.SPARK, SourceKind.LOG, SourceKind.ENGINE)
         if request.source.kind not in known:
             msg = (
                 f"Spark's own queries read rows: the source {request.source.kind.value} gives "
-                "lines or nothing; use generator, spark or engine"
+                "lines or nothing; use generator, log, spark or engine"
             )
             raise OptionError(msg)
         if self._session is None:
@@ -113,7 +118,14 @@ class SparkSystem:
             )
         if _paced(request):
             return _paced_events(session, generator, request.folder / "log")
-        folder = Path(request.source.path or request.folder / "log")
+        folder = _log_of(request)
+        if request.source.kind is SourceKind.LOG:
+            write_log(generator, folder)
+            return log_frame(
+                session, folder, streaming=request.streaming,
+                files_at_once=files_at_once(folder, request.tuning.per_batch),
+                closing=not request.workload.stateless,
+            )
         if not request.source.path:
             write_log(generator, folder)
         return log_frame(session, folder, streaming=request.streaming)
@@ -125,7 +137,14 @@ class SparkSystem:
             self._session, self._owned = None, False
 
 
+def _log_of(request: Request) -> Path:
+    return Path(request.source.path or request.folder / "log")
+
+
 def _native(request: Request) -> Callable[..., Any]:
+    by = request.workload.by_columns
+    if request.source.kind is SourceKind.LOG and by is not None and by.native:
+        return find(by.native)
     native = native_of(request.workload)
     if isinstance(native, Refusal):
         msg = f"Spark's own DataFrames cannot answer {request.workload.full_name}: {native.reason}"
@@ -161,14 +180,15 @@ def _paced_events(session: Any, generator: Any, folder: Path) -> Any:
 def _close(request: Request) -> None:
     assert isinstance(request.workload.native, str)
     module = request.workload.native.partition(":")[0]
-    write_closing(request.generator, request.folder / "log", module)
+    write_closing(request.generator, _log_of(request), module)
 
 
 def _stream(answer: Any, request: Request, drain: FrameDrain, checkpoint: Path) -> float:
     """Run a streaming query until it has read everything; give the seconds."""
     writer = answer.writeStream.foreachBatch(drain.take).outputMode("append")
     writer = writer.option("checkpointLocation", str(checkpoint))
-    closes = not request.source.path and _waits(answer)
+    own = not request.source.path or request.source.kind is SourceKind.LOG
+    closes = own and _waits(answer)
     sent = request.source.kind is SourceKind.ENGINE
     if not _paced(request) and not sent:
         if closes:

@@ -111,7 +111,10 @@ class Edge:
             for part, its in as_rows(values, meta):
                 feed(self._receive, part, its, self._lists)
             return
-        self._count(first_element(values, meta), len(values))
+        if values.is_whole:
+            self._count(first_element(values, meta), len(values))
+        else:  # a sample of their size is not worth reading columns for that nobody wants
+            self._counter.element_counter.update(len(values))
         for taker in self._takers:
             taker.columns(values, meta)
         if self._rest:

@@ -6,7 +6,6 @@ values of each in their order. What known combines make of them is in `known_com
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,7 +77,7 @@ def owned(pairs: Pairs) -> Pairs:
 def _copied(column: Column) -> Column:
     data = column.data
     copy = data.copy() if isinstance(data, np.ndarray) else pa.concat_arrays([data, data[:0]])
-    return replace(column, data=copy)
+    return Column(column.kind, copy, column.missing, column.read)
 
 
 def text_bytes(column: Column) -> int:

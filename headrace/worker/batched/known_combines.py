@@ -16,7 +16,15 @@ from apache_beam.transforms import combiners, core
 
 from headrace.plan.combines import Fold, LoweredCombine
 from headrace.plan.expressions import Construct, Lowered
-from headrace.plan.shapes import FLOAT, INT, OneInList, ScalarKind, ScalarShape, TupleShape
+from headrace.plan.shapes import (
+    FLOAT,
+    INT,
+    OneInList,
+    ScalarKind,
+    ScalarShape,
+    TupleShape,
+    certain,
+)
 from headrace.worker.batched.accumulators import Accumulators, Reduce, reduced
 from headrace.worker.batched.column_batches import Places
 from headrace.worker.batched.column_groups import (
@@ -189,7 +197,11 @@ def _of_user(combine_fn: CombineFn, lowered: LoweredCombine) -> KnownCombine:
 
     def feed(values: ColumnValues) -> Feeds | None:
         if values.shape != lowered.value:
-            return None
+            if certain(values.shape) != lowered.value:
+                return None
+            if any(leaf.missing is not None for leaf in values.leaves):
+                return None
+            values = ColumnValues(lowered.value, values.leaves, len(values))
         outcome = bring(values)
         if outcome.back is not None:
             return None

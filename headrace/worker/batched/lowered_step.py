@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.plan.expressions import Lowered
+from headrace.plan.shapes import fits
 from headrace.worker.batched.batches import BATCH_VALUES, Meta
 from headrace.worker.batched.chains import Edge, augment
 from headrace.worker.batched.column_batches import (
@@ -90,7 +91,9 @@ class LoweredStep:
         given: ColumnValues | None = values
         if self._lowered.window:
             given = with_windows(values, meta)
-        if given is not None and given.shape == self._lowered.shape and not self._gave_up:
+        if given is not None and given.shape != self._lowered.shape:
+            given = self._fitted(given)
+        if given is not None and not self._gave_up:
             outcome = self._computed(given, values, meta)  # the shape was a promise
         asks = outcome is not None and outcome.back is not None and self._lowered.window
         if outcome is None or asks:  # who sees windows is told of whole batches
@@ -100,6 +103,11 @@ class LoweredStep:
             self._hand_on(outcome.values, outcome.keep, meta)
         else:
             self._with_answers(values, outcome, outcome.back, meta)
+
+    def _fitted(self, given: ColumnValues) -> ColumnValues | None:
+        """Give the same values in the shape that the kernel takes; None: they are others."""
+        wanted = self._lowered.shape
+        return ColumnValues(wanted, given.leaves, len(given)) if fits(given.shape, wanted) else None
 
     def _computed(
         self, given: ColumnValues, values: ColumnValues, meta: Meta

@@ -94,6 +94,8 @@ class Evaluation:
 
     def columns(self, node: Expression, active: Mask | None) -> Parts:
         """The columns of a result of any shape; rows outside `active` mean nothing."""
+        if isinstance(node, Leaf) and isinstance(node.shape, ScalarShape):
+            return [self._values.leaves[node.place]], None  # handed on as it is, read or not
         if isinstance(node.shape, ScalarShape):
             made = self.of(node, active)
             return [made.column(self._size)], made.bad

@@ -6,7 +6,8 @@ for them: they are made once, and only then. Never changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import compress, repeat
 from typing import Any
 
@@ -29,6 +30,7 @@ from headrace.worker.columns.column import (
     column_of_objects,
     concatenated,
 )
+from headrace.worker.columns.lazy import LazyColumn
 from headrace.worker.columns.records import fields_of, maker
 
 
@@ -73,6 +75,11 @@ class ColumnValues:
     def has_objects(self) -> bool:
         """Whether the objects are made already."""
         return self._objects is not None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all columns are there; else a source would have to read some."""
+        return all(not isinstance(leaf, LazyColumn) or leaf.is_made for leaf in self.leaves)
 
     def part(self, place: int) -> ColumnValues:
         """The values of one item of a tuple or field of a record."""
@@ -147,6 +154,43 @@ def of_arrow(
         if not _collect_arrow(array, item, leaves, read):
             return None
     return ColumnValues(shape, leaves, size)
+
+
+def of_source(
+    load: Callable[[int], Any], shape: Shape, size: int, readers: Sequence[Reader | None]
+) -> ColumnValues | None:
+    """The columns of a source that reads each of them when it is asked for.
+
+    Args:
+        load: gives the Arrow array of an item.
+        shape: of a row.
+        size: how many rows there are.
+        readers: for items of which nothing is known, what makes objects of their array.
+
+    None: it takes the values to say whether they are what the shape says.
+    """
+    if isinstance(shape, ScalarShape) or not all(
+        isinstance(item, ScalarShape) and item.nullable for item in shape.items
+    ):
+        return None
+    leaves = [
+        LazyColumn(item.kind, size, partial(_loaded, load, place, item, read))
+        for place, (item, read) in enumerate(zip(shape.items, readers, strict=True))
+        if isinstance(item, ScalarShape)
+    ]
+    return ColumnValues(shape, leaves, size)
+
+
+def _loaded(
+    load: Callable[[int], Any], place: int, shape: ScalarShape, read: Reader | None
+) -> Column:
+    array = load(place)
+    made = column_of_arrow(array, shape, read)
+    if made is None:
+        array.to_pylist()  # raises if it is text that Python cannot read, as for any other row
+        msg = f"column {place}: {array.type} where {shape} was promised"
+        raise TypeError(msg)
+    return made
 
 
 def concatenate(batches: Sequence[ColumnValues]) -> ColumnValues:

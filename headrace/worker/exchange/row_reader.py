@@ -27,7 +27,8 @@ from headrace.plan.schema_shapes import shape_of_schema
 from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta
 from headrace.worker.batched.column_batches import TimeColumns, part_of
 from headrace.worker.beam_types import Value, WindowedCoder
-from headrace.worker.columns.values import ColumnValues, of_arrow
+from headrace.worker.columns.values import ColumnValues, of_arrow, of_source
+from headrace.worker.exchange.file_scan import ScannedBatch
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,12 +88,16 @@ class RowReader:
         for rows, _ in self.timed(batch, most):
             yield rows
 
-    def timed(self, batch: pa.RecordBatch, most: int) -> Iterator[tuple[list[Value], Meta]]:
+    def timed(
+        self, batch: pa.RecordBatch | ScannedBatch, most: int
+    ) -> Iterator[tuple[list[Value], Meta]]:
         """Give the rows of a batch and what is known of them, at most so many at a time.
 
         Raises:
             ColumnTypeError: a row has no event time.
         """
+        if isinstance(batch, ScannedBatch):
+            batch = batch.record_batch()
         batch = self._with_times(batch)
         own, size = batch.columns[: self._width], batch.num_rows
         times = self._times(batch) if size else None
@@ -110,7 +115,7 @@ class RowReader:
                 )
 
     def columns(
-        self, batch: pa.RecordBatch, most: int
+        self, batch: pa.RecordBatch | ScannedBatch, most: int
     ) -> Iterator[tuple[ColumnValues, Meta] | tuple[list[Value], Meta]]:
         """Give the rows of a batch as columns, at most so many at a time.
 
@@ -119,14 +124,22 @@ class RowReader:
         Raises:
             ColumnTypeError: a row has no event time.
         """
-        timed = self._with_times(batch)
-        size = timed.num_rows
-        if not size:
-            return
-        values = of_arrow(timed.columns[: self._width], self._shape, size, self._readers)
+        timed: pa.RecordBatch | None = None
+        values: ColumnValues | None = None
+        if isinstance(batch, ScannedBatch):
+            timed, values = self._unread(batch)
+            if values is None:
+                batch = batch.record_batch()
+        if values is None:
+            timed = self._with_times(batch)
+            if not timed.num_rows:
+                return
+            own = timed.columns[: self._width]
+            values = of_arrow(own, self._shape, timed.num_rows, self._readers)
         if values is None:
             yield from self.timed(timed, min(most, BATCH_VALUES))
             return
+        size = len(values)
         times = self._times(timed)
         meta: Meta = self.meta
         if times is not None:
@@ -134,6 +147,17 @@ class RowReader:
         for start in range(0, size, most):
             end = min(start + most, size)
             yield values.slice(start, end), part_of(meta, start, end)
+
+    def _unread(self, batch: ScannedBatch) -> tuple[pa.RecordBatch, ColumnValues | None]:
+        """Give what stands beside the rows, and the rows, of which no column is read yet."""
+        beside = batch.columns_from(self._width)
+        dropping = any(
+            name.startswith(TIME_OR_DROP_COLUMN) and beside.column(name).null_count
+            for name in beside.schema.names
+        )
+        if dropping:
+            return beside, None
+        return beside, of_source(batch.column, self._shape, batch.num_rows, self._readers)
 
     def _with_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Leave rows without a time out, if that was asked for."""
@@ -153,14 +177,13 @@ class RowReader:
     def _times(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Find the event times, and note how far they have come."""
         times = partitions = None
-        for place in range(self._width, batch.num_columns):
-            name = batch.schema.field(place).name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if name.startswith((TIME_COLUMN, TIME_OR_DROP_COLUMN)):
-                times = batch.column(place)
+                times = column
                 if times.null_count:
                     _refuse_time(self._step, name.removeprefix(TIME_COLUMN))
             elif name.startswith(PARTITION_COLUMN):
-                partitions = batch.column(place)
+                partitions = column
         if times is None:
             return None
         counted = times

@@ -13,7 +13,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.window import FixedWindows
 
-from headrace.lab.workload import Column, Kind, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Workload
 from headrace.lab.workloads.hibench.generator import HiBenchGenerator
 from headrace.lab.workloads.hibench.model import ip_and_time
 from headrace.lab.workloads.hibench.settings import Settings
@@ -66,12 +66,29 @@ class CountByWindow(beam.PTransform):  # type: ignore[misc]
         """Build the steps."""
         combine = beam.CombinePerKey(FirstAndCount())
         return (
-            lines
-            | "Address and time" >> beam.Map(ip_and_time).with_output_types(tuple[str, int])
+            self._addresses(lines)
             | "Windows" >> beam.WindowInto(FixedWindows(self._settings.window_size_sec))
             | "Combine" >> combine.with_output_types(tuple[str, tuple[int, int]])
             | "Rows" >> beam.Map(row).with_output_types(tuple[str, int, int, int])
         )
+
+
+    def _addresses(self, lines: Any) -> Any:
+        return lines | "Address and time" >> beam.Map(ip_and_time).with_output_types(
+            tuple[str, int]
+        )
+
+
+def fields_of(row: Any) -> tuple[str, int]:
+    """Keep what is asked about."""
+    return row.ip, row.timestamp
+
+
+class CountRowsByWindow(CountByWindow):
+    """The same pipeline from rows that have the fields of a record: nothing is left to split."""
+
+    def _addresses(self, rows: Any) -> Any:
+        return rows | "Address and time" >> beam.Map(fields_of).with_output_types(tuple[str, int])
 
 
 WORKLOAD = Workload(
@@ -89,4 +106,8 @@ WORKLOAD = Workload(
     build=CountByWindow,
     oracle="headrace.lab.oracle.hibench:fixwindow",
     native="headrace.lab.native.hibench:fixwindow",
+    by_columns=ByColumns(
+        columns=("ip", "timestamp"), build=CountRowsByWindow,
+        native="headrace.lab.native.hibench:fixwindow_of_columns",
+    ),
 )

@@ -10,10 +10,20 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import apache_beam as beam
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from headrace.lab.workload import Column, Kind, Mode, Refusal, Rule, Workload, all_rows
+from headrace.lab.workload import (
+    ByColumns,
+    Column,
+    Kind,
+    Mode,
+    Refusal,
+    Rule,
+    Workload,
+    all_rows,
+)
 from headrace.lab.workloads.nexmark.generator import generator
 from headrace.lab.workloads.nexmark.model import Bid, Record
 from headrace.lab.workloads.nexmark.settings import NexmarkSettings
@@ -39,11 +49,13 @@ def question(
     stateless: bool = False,
     modes: tuple[Mode, ...] = (Mode.BATCH, Mode.STREAMING),
     doubles: tuple[str, ...] = (),
+    only_bids: bool = False,
 ) -> Workload:
     """Describe a NEXMark workload.
 
     `answer` names the function of the oracle and of the native version; it is the workload's own
-    name unless the workload is another way to the same answer.
+    name unless the workload is another way to the same answer. `only_bids` says that it looks at
+    nothing but bids, so that it can be asked of their columns.
     """
     function = answer or name.replace("-", "_")
     return Workload(
@@ -59,6 +71,9 @@ def question(
         rule=rule,
         stateless=stateless,
         modes=modes,
+        by_columns=ByColumns(
+            columns=("bid.*",), build=lambda settings: OfBids(build(settings))
+        ) if only_bids else None,
     )
 
 
@@ -66,6 +81,33 @@ def _kind(column: str, doubles: tuple[str, ...]) -> Kind:
     if column in doubles:
         return Kind.DOUBLE
     return Kind.STRING if column in _TEXTS else Kind.LONG
+
+
+class OfBids(beam.PTransform):  # type: ignore[misc]
+    """Rows of the log's column `bid`, which is null in all other events, to a question's answer."""
+
+    def __init__(self, query: Any) -> None:
+        super().__init__()
+        self._query = query
+
+    def expand(self, rows: Any) -> Any:
+        """Make bids of the rows that are some."""
+        return (
+            rows
+            | "There" >> beam.Filter(is_there)
+            | "Bid" >> beam.Map(bid_of).with_output_types(Bid)
+            | "Of bids" >> self._query
+        )
+
+
+def is_there(row: Any) -> bool:
+    """Whether a row has a bid."""
+    return row.auction is not None
+
+
+def bid_of(row: Any) -> Bid:
+    """Make the bid of its columns."""
+    return Bid(row.auction, row.bidder, row.price, row.date_time, row.extra)
 
 
 def is_bid(event: Record) -> bool:

@@ -50,4 +50,5 @@ WORKLOAD = question(
     BID_COLUMNS,
     build,
     stateless=True,
+    only_bids=True,
 )

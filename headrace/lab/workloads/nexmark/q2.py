@@ -60,4 +60,5 @@ WORKLOAD = question(
     ("auction", "price"),
     build,
     stateless=True,
+    only_bids=True,
 )

@@ -106,7 +106,7 @@ def build_thesis(settings: Any) -> HotItems:
 
 _COLUMNS = ("window_start", "auction", "num")
 WORKLOAD = question(
-    "q5", "Hot items: which auctions get the most bids, lately?", _COLUMNS, build
+    "q5", "Hot items: which auctions get the most bids, lately?", _COLUMNS, build, only_bids=True
 )
 THESIS = question(
     "q5-thesis",

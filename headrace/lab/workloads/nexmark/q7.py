@@ -133,7 +133,9 @@ def build_side_input(settings: Any) -> HighestBidsBySideInput:
 
 
 _COLUMNS = ("window_start", *BID_COLUMNS)
-WORKLOAD = question("q7", "Highest bid: which bids are the highest, lately?", _COLUMNS, build)
+WORKLOAD = question(
+    "q7", "Highest bid: which bids are the highest, lately?", _COLUMNS, build, only_bids=True
+)
 SIDE_INPUT = question(
     "q7-side-input",
     "Highest bid, with the highest price of a window sent to all its bids.",

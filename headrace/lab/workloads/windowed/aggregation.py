@@ -17,7 +17,7 @@ from typing import Any
 import apache_beam as beam
 
 from headrace.errors import OptionError
-from headrace.lab.workload import Column, Kind, Refusal, Row, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Refusal, Row, Workload
 from headrace.lab.workloads.windowed.generator import WindowedGenerator
 from headrace.lab.workloads.windowed.model import Event
 from headrace.lab.workloads.windowed.settings import Settings
@@ -81,6 +81,19 @@ class Average(beam.PTransform):  # type: ignore[misc]
         )
 
 
+def event_of(row: Any) -> Event:
+    """Make the event of the log's columns."""
+    return Event(row.nanos // 1_000, row.key, row.value, row.stream)
+
+
+class AverageOfRows(Average):
+    """The same pipeline, from rows of the log's columns."""
+
+    def expand(self, rows: Any) -> Any:
+        """Make events of the rows."""
+        return super().expand(rows | "Event" >> beam.Map(event_of).with_output_types(Event))
+
+
 def build_by_arrival(settings: Settings) -> Average:
     """Give the pipeline with windows by arrival.
 
@@ -131,6 +144,7 @@ WORKLOAD = Workload(
     build=Average,
     oracle="headrace.lab.oracle.windowed:aggregation",
     native="headrace.lab.native.windowed:aggregation",
+    by_columns=ByColumns(columns=("nanos", "key", "value", "stream"), build=AverageOfRows),
 )
 
 BY_ARRIVAL = Workload(

@@ -15,7 +15,7 @@ import apache_beam as beam
 from apache_beam.transforms.combiners import CountCombineFn
 from apache_beam.transforms.window import FixedWindows
 
-from headrace.lab.workload import Column, Kind, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Workload
 from headrace.lab.workloads.yahoo.ads import ads
 from headrace.lab.workloads.yahoo.generator import YahooGenerator
 from headrace.lab.workloads.yahoo.model import UNKNOWN_AD, viewed_ads
@@ -53,8 +53,7 @@ class CountViews(beam.PTransform):  # type: ignore[misc]
         """Build the steps."""
         settings = self._settings
         counts = (
-            lines
-            | "Viewed ads" >> beam.FlatMap(viewed_ads).with_output_types(str)
+            self._viewed(lines)
             | "Campaigns" >> self._look_up().with_output_types(tuple[str, int])
             | "Windows" >> beam.WindowInto(FixedWindows(settings.window_size_sec))
             | "Count" >> beam.CombinePerKey(CountCombineFn()).with_output_types(tuple[str, int])
@@ -67,6 +66,9 @@ class CountViews(beam.PTransform):  # type: ignore[misc]
         store = beam.ParDo(StoreInRedis(settings.redis)).with_output_types(tuple[str, int, int])
         return counts | "Store" >> store
 
+    def _viewed(self, lines: Any) -> Any:
+        return lines | "Viewed ads" >> beam.FlatMap(viewed_ads).with_output_types(str)
+
     def _look_up(self) -> Any:
         if self._settings.table == "memory":
             return beam.Map(LookUpInMemory(ads(self._settings)))
@@ -75,17 +77,45 @@ class CountViews(beam.PTransform):  # type: ignore[misc]
         return beam.ParDo(LookUpInRedis(self._settings.redis))
 
 
+def is_view(row: Any) -> bool:
+    """Whether an event is a view."""
+    return bool(row.event_type == "view")
+
+
+def ad_of(row: Any) -> str:
+    """Give the ad of an event."""
+    return row.ad_id  # type: ignore[no-any-return]
+
+
+class CountViewsOfRows(CountViews):
+    """The same pipeline from rows that have the fields of an event: nothing is left to parse."""
+
+    def _viewed(self, rows: Any) -> Any:
+        views = rows | "Views" >> beam.Filter(is_view)
+        return views | "Ads" >> beam.Map(ad_of).with_output_types(str)
+
+
+def build_of_rows(settings: Settings) -> CountViewsOfRows:
+    """Give the pipeline from rows."""
+    _store_table(settings)
+    return CountViewsOfRows(settings)
+
+
 def build(settings: Settings) -> CountViews:
     """Give the pipeline; with the table in Redis, store the table there first.
 
     Raises:
         OptionError: no Redis server answers where the settings say.
     """
+    _store_table(settings)
+    return CountViews(settings)
+
+
+def _store_table(settings: Settings) -> None:
     if settings.table == "redis":
         from headrace.lab.workloads.yahoo.redis_store import store_ads_at
 
         store_ads_at(settings.redis, ads(settings))
-    return CountViews(settings)
 
 
 WORKLOAD = Workload(
@@ -102,4 +132,8 @@ WORKLOAD = Workload(
     build=build,
     oracle="headrace.lab.oracle.yahoo:campaigns",
     native="headrace.lab.native.yahoo:campaigns",
+    by_columns=ByColumns(
+        columns=("ad_id", "event_type"), build=build_of_rows,
+        native="headrace.lab.native.yahoo:campaigns_of_columns",
+    ),
 )
