@@ -176,6 +176,7 @@ def test_frames_are_read_transformed_and_given_back_with_their_widths(spark: Any
         assert handle.dataframe().collect() == made.collect()
 
 
+@pytest.mark.not_verifying_traits("the mode calls functions twice")
 def test_the_pipeline_runs_once_however_often_its_frame_is_used(
     spark: Any, tmp_path: Path
 ) -> None:

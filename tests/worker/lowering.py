@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
@@ -31,6 +32,9 @@ from headrace.testing import LocalSession
 from headrace.testing.ddl import columns_of_words
 from headrace.testing.host import LocalHost, WorkerDoor
 from headrace.worker.entry import Epoch, SuperstepTask
+
+#: For tests that hold only where steps do run on columns.
+on_columns = pytest.mark.not_verifying_traits("the mode turns columns off")
 
 
 def shape_of(words: str) -> RecordShape:

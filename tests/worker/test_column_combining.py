@@ -20,7 +20,7 @@ from headrace.plan.shapes import INT, TEXT, TupleShape
 from headrace.worker.batched import column_combining, known_combines
 from headrace.worker.batched.column_batches import TimeColumns
 from headrace.worker.columns.values import of_arrow
-from tests.worker.lowering import field, in_tuple, maps, shape_of
+from tests.worker.lowering import field, in_tuple, maps, on_columns, shape_of
 from tests.worker.test_lowered_steps import run
 
 EVENTS = "name string not null, number long not null, share double not null, at double not null"
@@ -126,6 +126,7 @@ def test_a_combine_on_columns_gives_what_a_plain_model_gives(
     assert sorted(found) == model(rows, starts, answer, 1)
 
 
+@on_columns
 def test_a_combine_of_the_users_that_folds_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     def called(*_: Any) -> None:
         msg = "its methods were called"
@@ -190,6 +191,7 @@ def test_a_combine_of_a_whole_collection_runs_on_columns(combine: str, rows: Any
     assert found == [("all", 0, repr(answer([row[1] for row in rows])))]
 
 
+@on_columns
 def test_verify_columns_finds_a_sum_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = replace(known_combines._BUILTINS[sum], feed=lambda _: [None])
     monkeypatch.setitem(known_combines._BUILTINS, sum, wrong)

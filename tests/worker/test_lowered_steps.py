@@ -25,6 +25,7 @@ from tests.worker.lowering import (
     in_tuple,
     keeps,
     maps,
+    on_columns,
     shape_of,
     whole,
 )
@@ -92,6 +93,7 @@ EUROS = maps(
 )
 
 
+@on_columns
 def test_a_lowered_map_is_computed_without_a_call_of_its_function() -> None:
     found = run("Euros" >> beam.Map(in_euros), schema=BIDS, Euros=EUROS)
     assert found == [(auction, price * 89 // 100) for auction, price in ROWS]
@@ -104,11 +106,13 @@ def test_columns_off_calls_the_function_for_every_row() -> None:
     assert len(SEEN) == len(ROWS)
 
 
+@on_columns
 def test_objects_behind_a_lowered_step_are_plain_tuples_of_ints() -> None:
     run("Euros" >> beam.Map(in_euros), Euros=EUROS)
     assert [(type(v), *map(type, v)) for v in SEEN] == [(tuple, int, int)] * len(ROWS)
 
 
+@on_columns
 def test_a_row_that_overflows_goes_to_the_function_in_its_place() -> None:
     rows = [(1, 100), (2, 2**62), (3, 300)]
     run("Euros" >> beam.Map(in_euros), rows=rows, Euros=EUROS)
@@ -143,6 +147,7 @@ def test_an_exception_is_the_users_own_and_names_step_and_line(flags: tuple[str,
     assert "return bid.price // bid.auction" in told
 
 
+@on_columns
 def test_elements_before_the_one_that_fails_have_had_their_effect() -> None:
     rows = [(1, 5), (2, 6), (0, 7), (1, 8)]
     with pytest.raises(ZeroDivisionError):
@@ -157,6 +162,7 @@ def odd_auction(bid: Any) -> bool:
 ODD = keeps(SHAPE, compare(Op.EQUAL, whole(Op.REMAINDER, AUCTION, constant(2)), constant(1)))
 
 
+@on_columns
 def test_a_lowered_filter_keeps_columns_for_the_next_step() -> None:
     steps = _chain("Odd" >> beam.Filter(odd_auction), "Euros" >> beam.Map(in_euros))
     found = run(steps, schema=BIDS, Odd=ODD, Euros=EUROS)
@@ -169,6 +175,7 @@ def is_large(bid: Any) -> bool:
     return bid.price * 4 > 1_000  # type: ignore[no-any-return]
 
 
+@on_columns
 def test_rows_that_a_filter_hands_back_are_kept_as_its_function_says() -> None:
     lowered = keeps(
         SHAPE, compare(Op.GREATER, whole(Op.MULTIPLY, PRICE, constant(4)), constant(1_000))
@@ -197,6 +204,7 @@ class OneOrNone(beam.DoFn):  # type: ignore[misc]
             yield bid.price // (bid.auction - 1)
 
 
+@on_columns
 def test_a_generator_of_at_most_one_output_runs_on_columns() -> None:
     lowered = Lowered(
         shape=SHAPE,
@@ -284,6 +292,7 @@ LIES = {
 }
 
 
+@on_columns
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
 def test_verify_columns_names_the_step_and_the_element_of_a_false_kernel(lie: Lowered) -> None:
     def pair(bid: Any) -> tuple[int, int]:
@@ -298,6 +307,7 @@ def test_verifying_what_is_turned_off_is_refused() -> None:
         run("Euros" >> beam.Map(in_euros), "--columns=off", "--verify_columns", schema=BIDS)
 
 
+@on_columns
 def test_one_collection_is_read_by_steps_with_and_without_columns() -> None:
     class Both(beam.PTransform):  # type: ignore[misc]
         def expand(self, rows: Any) -> Any:
@@ -311,6 +321,7 @@ def test_one_collection_is_read_by_steps_with_and_without_columns() -> None:
     assert SEEN == []
 
 
+@on_columns
 def test_a_stream_computes_on_columns_epoch_by_epoch() -> None:
     session = LocalSession()
     stream = ScriptedStream(BIDS, session=session).add(*ROWS[:10]).add((9, 2**62), (0, 100))
@@ -331,6 +342,7 @@ def test_a_stream_computes_on_columns_epoch_by_epoch() -> None:
     assert SEEN == ["called"]
 
 
+@on_columns
 @pytest.mark.parametrize("flags", [(), ("--verify_columns",)], ids=["plain", "verified"])
 def test_a_kernel_that_fails_costs_time_and_no_rows(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, flags: tuple[str, ...]

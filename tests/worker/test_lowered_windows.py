@@ -13,6 +13,7 @@ from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.lab.workloads.hibench.fixwindow import FirstAndCount
 from headrace.testing import LocalRunner, LocalSession
 from headrace.worker.batched.column_batches import as_rows
+from tests.worker.lowering import on_columns
 
 WORDS = "name string not null, number long not null, at double not null"
 ROWS = [(f"k{i % 7}", i, float(i % 40)) for i in range(2_000)]
@@ -96,6 +97,7 @@ def test_windows_on_columns_are_those_of_objects(
     assert len(found[()]) >= len(ROWS if steps is Seen else {row[0] for row in ROWS})
 
 
+@on_columns
 def test_a_function_that_asks_for_its_window_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[int] = []
 

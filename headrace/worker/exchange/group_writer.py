@@ -10,7 +10,6 @@ import marshal
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from apache_beam import coders
@@ -19,13 +18,6 @@ from apache_beam.coders.coder_impl import create_OutputStream
 from headrace.worker.batched.batches import Columns, Meta, elements, pick
 from headrace.worker.batched.column_batches import as_rows
 from headrace.worker.batched.column_combining import owned
-from headrace.worker.batched.plain_values import (
-    FAITHFUL,
-    PLAIN,
-    list_check,
-    scalar_types,
-    tuple_check,
-)
 from headrace.worker.batched.weights import HEAVY_BYTES, WAITING_BYTES, weight
 from headrace.worker.beam_types import Coder, Element, Key, Value, WindowedCoder
 from headrace.worker.columns.values import ColumnValues
@@ -34,6 +26,7 @@ from headrace.worker.exchange.keyed_columns import HeldColumns
 from headrace.worker.exchange.keys import ShardOf, deal
 from headrace.worker.exchange.merging import Combining, Merging
 from headrace.worker.exchange.pair_columns import Bulk, bulk_pairs, dealt
+from headrace.worker.exchange.plain_pairs import PlainPairs
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 from headrace.worker.exchange.writers import Send
 
@@ -98,19 +91,14 @@ class GroupWriter:
         self._build(value_coder)
 
     def _build(self, value_coder: Coder) -> None:
-        self._key_types = scalar_types(self._key_coder) & FAITHFUL
-        self._key_tuple = tuple_check(self._key_coder, FAITHFUL)
-        self._value_types = scalar_types(value_coder)
-        self._value_tuple = tuple_check(value_coder, PLAIN)
-        self._value_list = list_check(value_coder)
-        bulk = bool(self._key_types or self._key_tuple)
+        self._pairs = pairs = PlainPairs(self._key_coder, value_coder)
         self._bulk = Bulk(
-            self._key_types, self._value_types, self._value_tuple, self._value_list
+            pairs.key_types, pairs.value_types, pairs.value_tuple, pairs.value_list
         )
         #: Whether pairs may come as columns; where windows merge, each row is looked at.
         by_table = self._grouping in (Grouping.GLOBAL, Grouping.INTERVALS)
-        self.takes_columns = bool(self._key_types) and by_table
-        if self._grouping is Grouping.GENERAL or not bulk:
+        self.takes_columns = bool(pairs.key_types) and by_table
+        if self._grouping is Grouping.GENERAL or not pairs:
             self._write: Callable[[list[Value], Meta], None] = self._write_rows
         elif self._grouping is Grouping.GLOBAL:
             self._table = defaultdict(list)
@@ -180,54 +168,20 @@ class GroupWriter:
             self._row(element)
 
     def _all_plain(self, values: list[Value]) -> Iterable[Value] | None:
-        """Give the batch if every key and value is plain, found out by types alone; else None.
-
-        Lists are copied, as their maker may change them. A batch with a heavy element is none.
-        """
-        try:
-            keys, found = zip(*values, strict=True)
-        except ValueError:
-            return None  # not pairs; the slow path says so
-        size = weight(keys) + weight(found)
-        if size >= HEAVY_BYTES and max(weight((value,)) for value in values) >= HEAVY_BYTES:
+        """Give the pairs of a batch if all of them may travel in bulk; else None."""
+        found = self._pairs.all_of(values)
+        if found is None:
             return None
-        if not self._key_types.issuperset(map(type, keys)):
-            only = set(map(type, keys)) == {tuple}
-            if not only or self._key_tuple is None or not all(map(self._key_tuple, keys)):
-                return None
-        kinds = set(map(type, found))
-        plain: Iterable[Value] | None = None
-        if kinds <= self._value_types:
-            plain = values
-        elif kinds == {tuple} and self._value_tuple is not None:
-            plain = values if all(map(self._value_tuple, found)) else None
-        elif kinds == {list} and self._value_list:
-            if PLAIN.issuperset(map(type, chain.from_iterable(found))):
-                plain = zip(keys, map(list.copy, found), strict=True)
-        self._held_bytes += size if plain is not None else 0
-        return plain
+        self._held_bytes += found.size
+        return zip(found.keys, found.values, strict=True)
 
     def _plain(self, pair: Any) -> Any:
-        """Give the pair if it may travel in bulk (lists copied, as their maker may change them)."""
+        """Give the pair if it may travel in bulk."""
         size = weight((pair,))
         if size >= HEAVY_BYTES:
-            return None  # in a row of its own: in bulk it would be copied with all the others
-        self._held_bytes += size
-        key, value = pair
-        kind = type(key)
-        if not (
-            kind in self._key_types
-            or (kind is tuple and self._key_tuple is not None and self._key_tuple(key))
-        ):
             return None
-        kind = type(value)
-        if kind in self._value_types:
-            return pair
-        if kind is tuple and self._value_tuple is not None and self._value_tuple(value):
-            return pair
-        if kind is list and self._value_list and PLAIN.issuperset(map(type, value)):
-            return key, value[:]
-        return None
+        self._held_bytes += size
+        return self._pairs.one(pair)
 
     def _write_global(self, values: list[Value], meta: Meta) -> None:
         table = self._table

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import lt
 from typing import Any, NamedTuple
 
@@ -94,6 +94,26 @@ def widened(numbers: Numbers, shift: int, low: int = 0) -> Numbers:
         start, step = numbers.start << shift | low, numbers.step << shift
         return range(start, start + step * len(numbers), step)
     return [number << shift | low for number in numbers]
+
+
+def joined(parts: Sequence[Numbers]) -> Numbers:
+    """Put numbers behind one another; runs that go on where the last one ended stay one run.
+
+    >>> joined([range(2, 4), range(4, 9)]), joined([range(2, 4), [7]])
+    (range(2, 9), [2, 3, 7])
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if type(first) is range:
+        end, step = first.start, first.step
+        for part in parts:
+            if type(part) is not range or part.step != step or part.start != end:
+                break
+            end += step * len(part)
+        else:
+            return range(first.start, end, step)
+    return list(chain.from_iterable(parts))
 
 
 def _known(cause: int | None) -> int:

@@ -78,9 +78,12 @@ class OrderedWriter:
 
     def write(self, values: list[Value], meta: Meta) -> None:
         """Take a batch."""
+        self.put(values, meta, self._numberer.each(causes(values, meta)))
+
+    def put(self, values: list[Value], meta: Meta, numbers: Numbers) -> None:
+        """Take a batch that is numbered already."""
         encode, limit, streams = self._encode, self._limit, self._streams
         all_numbers, all_sizes = self._numbers, self._sizes
-        numbers = self._numberer.each(causes(values, meta))
         slots = self._where(values)
         for element, number, slot in zip(elements(values, meta), numbers, slots, strict=True):
             stream = streams[slot]
@@ -109,10 +112,14 @@ class OrderedWriter:
         self._streams[slot] = create_OutputStream()
         self._numbers[slot], self._sizes[slot] = [], []
 
-    def flush(self) -> None:
+    def ship(self) -> None:
         """Ship what is held."""
         for slot in range(len(self._slots)):
             self._ship(slot)
+
+    def flush(self) -> None:
+        """Ship what is held, and begin anew."""
+        self.ship()
         self._numberer.forget()
 
 

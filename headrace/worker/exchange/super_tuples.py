@@ -26,6 +26,8 @@ class PayloadKind(IntEnum):
     MERGED_ROWS = 8  # encoded key, then an accumulator that stands for several elements, and so on
     GROUPED_SPANS = 9  # primitive keys, and for each its primitive values and their windows
     KEYED_COLUMNS = 10  # keys and values as Arrow columns, with the windows that they stand in
+    NUMBERED_PAIRS = 11  # primitive keys, and pairs of them in the order of their numbers
+    PLAIN_ROWS = 12  # what all share of time, windows and pane; then primitive keys and pairs
 
 
 class Rank(IntEnum):

@@ -19,9 +19,10 @@ from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.column_writer import ColumnWriter
 from headrace.worker.exchange.file_writer import FileWriter
 from headrace.worker.exchange.group_writer import GroupWriter
-from headrace.worker.exchange.grouping_kind import grouping_of
+from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.merging import Merging, Shares
+from headrace.worker.exchange.ordered_groups import OrderedGroupWriter
 from headrace.worker.exchange.ordered_writer import (
     OrderedLocalWriter,
     OrderedWriter,
@@ -32,10 +33,13 @@ from headrace.worker.exchange.ordered_writer import (
     row_encoder,
     to_one,
 )
+from headrace.worker.exchange.plain_pairs import PlainPairs
+from headrace.worker.exchange.plain_rows import PlainRowWriter
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter, Writer
 from headrace.worker.protocol import SuperstepTask
 from headrace.worker.task.descriptors import Descriptors
+from headrace.worker.task.element_merger import as_grouped
 
 Send = Callable[[SuperTuple], None]
 #: Takes a batch into the stage that reads a local channel.
@@ -187,7 +191,7 @@ class Outlets:
         else:
             slots = [(MERGE_SHARD,)]
         side = channel.kind is ChannelKind.BROADCAST
-        return OrderedWriter(
+        rows = OrderedWriter(
             index,
             keyed_row_encoder(coder) if channel.groups else row_encoder(coder),
             where,
@@ -198,19 +202,57 @@ class Outlets:
             rank=Rank.SIDE_INPUT if side else Rank.DATA,
             super_tuple_bytes=self._task.settings.super_tuple_bytes,
         )
+        return self._ordered_groups(index, rows, order, local=local) if channel.groups else rows
+
+    def _ordered_groups(
+        self, index: int, rows: OrderedWriter, order: PortOrder, *, local: bool
+    ) -> Writer:
+        """Make the writer of a grouping's input; plain pairs in bulk if its tables take them."""
+        pairs = self._plain_pairs(index)
+        key_coder = self._descriptors.coder(index).wrapped_value_coder.key_coder()
+        grouping = grouping_of(self._descriptors.windowing(index))
+        by_table = grouping in (Grouping.GLOBAL, Grouping.INTERVALS)
+        if not pairs or not by_table or self._task.channels[index].slices is not None:
+            return rows
+        shards = self._task.shards
+        return OrderedGroupWriter(
+            index,
+            rows,
+            pairs,
+            None if local or shards == 1 else ShardOf(key_coder, shards),
+            range(self._shard, self._shard + 1) if local else range(shards),
+            self._take_grouped if local else self.send,
+            by_window=grouping is Grouping.INTERVALS,
+            order=order,
+            super_tuple_bytes=self._task.settings.super_tuple_bytes,
+        )
+
+    def _take_grouped(self, row: SuperTuple) -> None:
+        self._take(as_grouped(row))
 
     def _rows(self, index: int) -> Writer:
         kind, shards = self._task.channels[index].kind, self._task.shards
         coder = self._descriptors.coder(index)
         side, keyed = kind is ChannelKind.BROADCAST, kind is ChannelKind.KEYED
-        return RowWriter(
+        size = self._task.settings.super_tuple_bytes
+        rows = RowWriter(
             index,
             coder,
             self.send,
             shards=shards,
             first_shard=self._shard,
-            super_tuple_bytes=self._task.settings.super_tuple_bytes,
+            super_tuple_bytes=size,
             rank=Rank.SIDE_INPUT if side else Rank.DATA,
             shard_of=ShardOf(coder.wrapped_value_coder.key_coder(), shards) if keyed else None,
             copy_to_all=side,
         )
+        pairs = self._plain_pairs(index) if keyed else None
+        if not pairs:
+            return rows
+        return PlainRowWriter(
+            index, coder, rows, pairs, self.send, shards=shards, super_tuple_bytes=size
+        )
+
+    def _plain_pairs(self, index: int) -> PlainPairs:
+        pair = self._descriptors.coder(index).wrapped_value_coder
+        return PlainPairs(pair.key_coder(), pair.value_coder())

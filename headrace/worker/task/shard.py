@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from headrace.errors import TransportError
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.order import source_number
 from headrace.plan.settings import Settings
@@ -257,12 +256,9 @@ class ShardRun:
             self._arrived[row.channel] = self._arrived.get(row.channel, 0) + row.elements
             grouper.add(row.kind, row.elements, row.payload)
             return
-        if row.kind != PayloadKind.ROWS:
-            msg = f"channel {row.channel} was sent a payload of kind {row.kind}"
-            raise TransportError(msg)
         run, transform_id = built.readers[row.channel]
         numbers = built.mergers[row.channel].numbers if row.channel in built.mergers else None
-        run.push_rows(transform_id, row.payload, built.decoders[row.channel], numbers)
+        run.push_rows(transform_id, row, built.decoders[row.channel], numbers)
 
     # -- time
 

@@ -12,7 +12,6 @@ from functools import partial
 from math import inf
 from typing import Any
 
-from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -25,7 +24,6 @@ from headrace.plan.supersteps import Stage
 from headrace.worker.batched.batches import (
     BATCH_VALUES,
     Meta,
-    batch_of,
     in_millis,
     numbered,
     pick,
@@ -36,6 +34,7 @@ from headrace.worker.batched.column_batches import as_rows
 from headrace.worker.beam_types import Element, Proto, Value
 from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.order_numbers import Numbers, widened
+from headrace.worker.exchange.super_tuples import SuperTuple
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import Epoch
 from headrace.worker.task.bundles import Bundles, MakeWriter, call_finalisers
@@ -47,6 +46,7 @@ from headrace.worker.task.firing_numbers import (
     timer_number,
 )
 from headrace.worker.task.memory import Memory, Opened, Pending, Residuals, Sorter
+from headrace.worker.task.row_batches import row_batches
 from headrace.worker.task.trace import Trace
 from headrace.worker.task.watermarks import at_output
 from headrace.worker.userstate.splitter import splitting
@@ -182,17 +182,11 @@ class StageRun:
             self._admit(transform_id, groups, numbered(groups, in_millis(meta), numbers))
 
     def push_rows(
-        self, transform_id: str, payload: bytes, decode: Any, numbers: Numbers | None = None
+        self, transform_id: str, row: SuperTuple, decode: Any, numbers: Numbers | None = None
     ) -> None:
         """Process encoded windowed values; in an ordered run, with their numbers."""
-        stream = create_InputStream(payload)
-        room = min(BATCH_VALUES, self.bundles.limit or BATCH_VALUES)
         done = 0
-        while stream.size() > 0:
-            found: list[Value] = []
-            while stream.size() > 0 and len(found) < room:
-                found.append(decode(stream, True))
-            values, meta = batch_of(found)
+        for values, meta in row_batches(row, decode, self.bundles.limit or BATCH_VALUES):
             if numbers is not None:
                 meta = numbered(values, meta, numbers[done : done + len(values)])
                 done += len(values)

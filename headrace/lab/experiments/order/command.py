@@ -62,7 +62,8 @@ def measure(asked: argparse.Namespace) -> list[dict[str, Any]]:
         found.append(row)
         print(
             f"{name:48} {row['unordered_us']:9.2f} us, in order {row['ordered_us']:9.2f} us, "
-            f"{row['ratio']:.2f}", flush=True,
+            f"{row['ratio']:.2f} ({row['ratio_range'][0]:.2f} to {row['ratio_range'][1]:.2f})",
+            flush=True,
         )
     return found
 
@@ -71,7 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, save."""
     about, _, rest = (__doc__ or "").partition("\n\n")
     parser = argparse.ArgumentParser(prog="headrace lab run order", description=rest or about)
-    parser.add_argument("--rounds", type=int, default=3, help="of each point. Default: 3")
+    parser.add_argument(
+        "--rounds", type=int, default=3,
+        help="pairs of each point. Default: 3; 7 take about 25 minutes",
+    )
     parser.add_argument(
         "--work", type=int, action="append", metavar="N",
         help="multiplications for each element; may be given again. Default: 1, 4, ... 16,384",

@@ -1,11 +1,13 @@
 """Processor time of regions with and without order, in one process and without Spark.
 
-Both run in turns, and the least of the rounds counts: other work on the machine only adds to it.
-Gives rows of plain data, one for each point of a sweep.
+Both run in pairs, one right behind the other and each first in turn, and the median of the pairs'
+ratios counts: what else the machine does changes slowly, and so burdens both of a pair. A first
+pair warms up and is not counted. Gives rows of plain data, one for each point of a sweep.
 """
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 import uuid
@@ -87,21 +89,28 @@ def _sink() -> Any:
 
 
 def _compared(run: Callable[..., None], elements: int, rounds: int) -> Row:
+    _seconds(run), _seconds(run, "--ordered")  # warms up: nothing is imported or compiled later
     plain, ordered = [], []
-    for _ in range(rounds):
+    for turn in range(rounds):
+        if turn % 2:
+            ordered.append(_seconds(run, "--ordered"))
         plain.append(_seconds(run))
-        ordered.append(_seconds(run, "--ordered"))
-    ratios = [b / a for a, b in zip(plain, ordered, strict=True)]
+        if not turn % 2:
+            ordered.append(_seconds(run, "--ordered"))
+    ratios = sorted(b / a for a, b in zip(plain, ordered, strict=True))
     return {
         "elements": elements,
+        "pairs": rounds,
         "unordered_us": round(min(plain) / elements * 1e6, 3),
         "ordered_us": round(min(ordered) / elements * 1e6, 3),
-        "ratio": round(min(ordered) / min(plain), 3),
-        "ratio_median": round(statistics.median(ratios), 3),
+        "ratio": round(statistics.median(ratios), 3),
+        "ratio_least": round(min(ordered) / min(plain), 3),
+        "ratio_range": [round(ratios[0], 3), round(ratios[-1], 3)],
     }
 
 
 def _seconds(run: Callable[..., None], *flags: str) -> float:
+    gc.collect()  # what the other run left behind is not this one's
     before = time.process_time()
     run(*flags)
     return time.process_time() - before

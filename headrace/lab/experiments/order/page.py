@@ -20,7 +20,7 @@ _HEAD = """\
 # What order costs
 
 Processor time of an ordered run as a part of that of the same run without order. Both run in turns
-in one process, without Spark; the least of the rounds counts. Written by
+in one process, without Spark; {counts}. Written by
 `headrace lab run order --save --page` from results/order-cost.json. What for:
 [Order](guide/order.md). On a shared machine two equal runs differ by up to a fifth, and single
 cells by as much: look at the rows.
@@ -40,7 +40,9 @@ and state.
 def page(found: Sequence[Row]) -> str:
     """Give the page."""
     works = [row for row in found if "case" in row]
-    lines = [_HEAD, *_work_table(works)]
+    pairs = max((row.get("pairs", 0) for row in found), default=0)
+    counts = f"the median of {pairs} pairs counts" if pairs else "the least of the rounds counts"
+    lines = [_HEAD.format(counts=counts), *_work_table(works)]
     if epochs := [row for row in found if "epoch" in row]:
         lines += [
             "", "## By length of an epoch", "",
