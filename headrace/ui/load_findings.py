@@ -17,6 +17,8 @@ HOT_SHARE, HOT_TIMES, HOT_ELEMENTS = 0.2, 2.0, 1_000
 SINK_SHARE, COMMIT_SHARE = 0.6, 0.4
 #: A shard that takes so many times what the others do.
 SHARD_TIMES = 3.0
+#: In so many of the epochs that are looked at: one that stumbled may have been anything.
+OFTEN = 2
 #: Rows by which state must have grown, epoch after epoch.
 GROWTH_ROWS = 100
 
@@ -25,16 +27,17 @@ def _hot_keys(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]
     recent = history[-LOOKED_AT:]
     for channel in {channel for record in recent for channel in record.hot}:
         seen = [record.hot[channel] for record in recent if channel in record.hot]
-        elements = sum(hot.elements for hot in seen)
         keys: dict[str, int] = {}
         for hot in seen:
             for key, count in hot.keys.items():
                 keys[key] = keys.get(key, 0) + count
-        if not keys or elements < HOT_ELEMENTS or graph.shards < 2:
+        if not keys or graph.shards < 2:
             continue
-        (key, count), *others = sorted(keys.items(), key=lambda item: -item[1])
-        second = others[0][1] if others else 0
-        if count / elements < HOT_SHARE or count < HOT_TIMES * second:
+        key, count = max(keys.items(), key=lambda item: item[1])
+        seen = [hot for hot in seen if key in hot.keys]  # it may have become hot just now
+        elements = sum(hot.elements for hot in seen)
+        second = sum(max((c for k, c in h.keys.items() if k != key), default=0) for h in seen)
+        if elements < HOT_ELEMENTS or count < max(HOT_SHARE * elements, HOT_TIMES * second):
             continue
         name = graph.channel(channel)
         yield Finding(
@@ -52,17 +55,18 @@ def _hot_keys(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]
 def _sinks(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
     del graph
     recent = history[-LOOKED_AT:]
-    total = sum(record.seconds for record in recent)
     for sink in {sink for record in recent for sink in record.sinks}:
-        spent = sum(record.sinks.get(sink, 0.0) for record in recent)
-        if spent < LEAST_SECONDS * len(recent) or spent < SINK_SHARE * total:
+        long = [r for r in recent if _weighs(r.sinks.get(sink, 0.0), r, SINK_SHARE)]
+        if len(long) < OFTEN:
             continue
-        rows = sum(sum(record.outputs.values()) for record in recent)
+        each, total = len(long), sum(record.seconds for record in long)
+        spent = sum(record.sinks[sink] for record in long)
+        rows = sum(sum(record.outputs.values()) for record in long)
         yield Finding(
             kind="slow sink", subject=outer(sink),
             sentence=f"sink {outer(sink)} takes {spent / total:.0%} of the epoch",
-            evidence=f"{spent / len(recent):.2f} of {total / len(recent):.2f} s, mean of "
-            f"{len(recent)} epochs; {rows:,} rows left the pipeline",
+            evidence=f"{spent / each:.2f} of {total / each:.2f} s, mean of {each} epochs; "
+            f"{rows:,} rows left the pipeline",
             remedy="write fewer and larger batches (--trigger_interval), more partitions at once, "
             "or a sink that workers write themselves",
             epoch=recent[-1].epoch,
@@ -72,13 +76,13 @@ def _sinks(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
 def _commits(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
     del graph
     recent = history[-LOOKED_AT:]
-    total = sum(record.seconds for record in recent)
-    manifest = sum(record.commit for record in recent)
-    sealing = sum(_longest(record, "sealing") for record in recent)
-    spent = manifest + sealing
-    if spent < LEAST_SECONDS * len(recent) or spent < COMMIT_SHARE * total:
+    long = [r for r in recent if _weighs(r.commit + _longest(r, "sealing"), r, COMMIT_SHARE)]
+    if len(long) < OFTEN:
         return
-    each = len(recent)
+    each, total = len(long), sum(record.seconds for record in long)
+    manifest = sum(record.commit for record in long)
+    sealing = sum(_longest(record, "sealing") for record in long)
+    spent = manifest + sealing
     yield Finding(
         kind="slow commit", subject="checkpoint",
         sentence=f"commit is slow: checkpoint storage takes {spent / total:.0%} of the epoch",
@@ -88,6 +92,11 @@ def _commits(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
         "(--trigger_interval), or keep less state that changes in each epoch",
         epoch=recent[-1].epoch,
     )
+
+
+def _weighs(seconds: float, record: EpochRecord, share: float) -> bool:
+    """Whether a part of an epoch is worth a word: long, and a large share of it."""
+    return seconds >= LEAST_SECONDS and seconds >= share * record.seconds
 
 
 def _longest(record: EpochRecord, what: str) -> float:
@@ -101,7 +110,6 @@ def _longest(record: EpochRecord, what: str) -> float:
 
 def _slow_shards(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
     recent = history[-LOOKED_AT:]
-    total = sum(record.seconds for record in recent)
     spent: dict[int, dict[int, float]] = {}
     hosts: dict[tuple[int, int], str] = {}
     for record in recent:
@@ -114,8 +122,8 @@ def _slow_shards(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Findi
             continue
         shard, most = max(by_shard.items(), key=lambda item: item[1])
         others = median(s for n, s in by_shard.items() if n != shard)
-        long = most >= LEAST_SECONDS * len(recent) and most >= 0.3 * total
-        if not long or most < SHARD_TIMES * others:
+        slow = [record for record in recent if _is_slow(record, superstep, shard)]
+        if len(slow) < OFTEN or most < SHARD_TIMES * others:
             continue
         steps = ", ".join(stage.name for stage in graph.of_superstep(superstep)[:2])
         times = most / others if others else float("inf")
@@ -123,15 +131,23 @@ def _slow_shards(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Findi
             kind="slow shard", subject=f"shard {shard}",
             sentence=f"shard {shard} takes {times:.1f}x the others in {steps}",
             evidence=f"{most / len(recent):.2f} s against {others / len(recent):.2f} s, mean of "
-            f"{len(recent)} epochs, on {hosts[superstep, shard]}; {_share(graph, recent, shard)}",
+            f"{len(recent)} epochs, on {hosts[superstep, shard]}; {_share(recent, shard)}",
             remedy="if it gets more elements than the others, spread its keys; if not, look at "
             "what its elements make your code do, and at its machine",
             epoch=recent[-1].epoch,
         )
 
 
-def _share(graph: Graph, recent: Sequence[EpochRecord], shard: int) -> str:
-    del graph
+def _is_slow(record: EpochRecord, superstep: int, shard: int) -> bool:
+    """Whether one shard is what an epoch waits for: a machine that stumbled once is no cause."""
+    times = {t.shard: t.seconds for t in record.shards if t.superstep == superstep}
+    mine = times.pop(shard, 0.0)
+    return bool(times) and _weighs(mine, record, 0.3) and mine >= SHARD_TIMES * median(
+        times.values()
+    )
+
+
+def _share(recent: Sequence[EpochRecord], shard: int) -> str:
     mine = sum(c[shard] for r in recent for c in r.arrived.values() if shard < len(c))
     every = sum(sum(counts) for record in recent for counts in record.arrived.values())
     return f"it gets {mine / every:.0%} of the elements" if every else "no elements were counted"

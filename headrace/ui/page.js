@@ -299,6 +299,7 @@ async function look() {
     failures = 0;
   } catch (problem) { failures += 1; }
   show();
+  document.documentElement.dataset.wide = String(document.documentElement.scrollWidth > innerWidth);
   document.documentElement.dataset.looks = String(Number(document.documentElement.dataset.looks || 0) + 1);
   // A page that nobody sees asks seldom; one whose run has ended asks no more.
   if (!told || told.state === "RUNNING") setTimeout(look, document.hidden ? 10000 : failures ? 3000 : 1000);
