@@ -108,13 +108,14 @@ def flows_of_steps(
                 collection = info.labels.get("PCOLLECTION", "")
                 count = monitoring_infos.extract_counter_value(info)
                 counts[collection] = max(counts.get(collection, 0), count)
-    into: dict[str, int] = {}
-    for step, collections in _takers(stages).items():
-        into[step] = sum(counts.get(collection, 0) for collection in collections)
-    made = of_steps(stages, infos_by_stage)
+    busy = busy_of_labels(infos_by_stage)
     return {
-        step: StepFigures(into.get(step, 0), *made.get(step, (0, 0.0)))
-        for step in {*into, *made}
+        step: StepFigures(
+            sum(counts.get(collection, 0) for collection in taken),
+            max((counts.get(collection, 0) for collection in made), default=0),
+            busy.get(step, 0.0),
+        )
+        for step, (taken, made) in _ends(stages).items()
     }
 
 
@@ -131,8 +132,11 @@ def busy_of_labels(infos_by_stage: Mapping[str, Iterable[Any]]) -> dict[str, flo
 
 
 @functools.lru_cache(maxsize=4)
-def _takers(stages: tuple[bytes, ...]) -> dict[str, frozenset[str]]:
-    """Give for each step the collections that it takes and that other steps have made."""
+def _ends(stages: tuple[bytes, ...]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Give for each step the collections that come to it, and those that leave it.
+
+    What a part of a step makes for another part of it does neither.
+    """
     taken: dict[str, set[str]] = {}
     made: dict[str, set[str]] = {}
     for stage in stages:
@@ -141,7 +145,11 @@ def _takers(stages: tuple[bytes, ...]) -> dict[str, frozenset[str]]:
             step = (transform.unique_name or name).partition("/")[0]
             taken.setdefault(step, set()).update(transform.inputs.values())
             made.setdefault(step, set()).update(transform.outputs.values())
-    return {step: frozenset(found - made[step]) for step, found in taken.items() if step}
+    return {
+        step: (frozenset(found - made[step]), frozenset(made[step] - found))
+        for step, found in taken.items()
+        if step
+    }
 
 
 #: Parts of a grouping that give something else than the whole does.

@@ -23,6 +23,7 @@ from headrace.plan.epoch_records import (
     StepRecord,
     retry_of,
 )
+from headrace.plan.explain import collection_name
 from headrace.plan.supersteps import Plan, step_names
 from headrace.worker.entry import Epoch, ShardReport
 
@@ -98,8 +99,9 @@ class RunRecorder(Recorder):
         self._plan = plan
         self._watcher = watcher
         self._stages = tuple(stage.transforms for stage in plan.stages())
-        ends = (c.label for c in plan.channels if c.source is not None or not c.target_stages)
-        self._names = {*step_names(plan), *(label.partition("/")[0] for label in ends)}
+        named = (c for c in plan.channels if c.groups or c.source or not c.target_stages)
+        labels = (collection_name(channel).partition("/")[0] for channel in named)
+        self._names = {*step_names(plan), *labels}
         self._before = flows_of_steps(self._stages, infos)
         self._retries: list[RetryRecord] = []
 
@@ -154,10 +156,11 @@ def _record(
         commit=took.get("commit", 0.0),
         shards=tuple(
             ShardRecord(
-                superstep=r.superstep, shard=r.shard, seconds=r.seconds, sealing=r.sealing,
-                state_rows=r.rows, state_bytes=r.held_bytes, host=r.host,
+                superstep=r.superstep, shard=r.shard if r.task < 0 else r.task,
+                seconds=r.seconds, sealing=r.sealing, state_rows=r.rows,
+                state_bytes=r.held_bytes, host=r.host,
             )
-            for r in sorted(reports, key=lambda r: (r.superstep, r.shard))
+            for r in sorted(reports, key=lambda r: (r.superstep, r.shard, r.task))
         ),
         sources={
             name: SourceRecord(

@@ -129,7 +129,7 @@ def _node(plan: Plan, stage: Stage, number: int, makers: Mapping[int, list[str]]
     ends = [outer(plan.channels[p.channel].label) for p in stage.writes
             if plan.channels[p.channel].kind is ChannelKind.OUTPUT]
     begins = [outer(c.label) for c in read if isinstance(c.source, Frame)]
-    steps = tuple(dict.fromkeys((*begins, *steps, *ends)))
+    steps = tuple(dict.fromkeys((*begins, *grouped, *steps, *ends)))
     return StageNode(
         number=number, superstep=stage.superstep, name=name, steps=steps,
         side_inputs=tuple(

@@ -106,12 +106,16 @@ function wrong() {
 }
 function timeline() {
   const shown = epochs.slice(-SHOWN), box = $("timeline");
-  const top = Math.max(1e-9, ...shown.map((e) => Math.max(e.seconds, sum(parts(e).map((p) => p[1])))));
+  // The first epoch starts workers: one bar may be cut, so that the others can be compared.
+  const all = shown.map((e) => sum(parts(e).map((p) => p[1]))).sort((a, b) => b - a);
+  const top = Math.max(1e-9, all.length > 4 ? Math.min(all[0], 1.5 * all[1]) : all[0] || 0);
   const legend = $("parts");
   legend.replaceChildren();
   const names = new Map();
-  for (const e of shown) for (const [name, , colour] of parts(e)) names.set(name, colour);
-  for (const [name, colour] of [...names].sort((a, b) => (a[0] > b[0] ? -1 : 1)).reverse()) {
+  for (const e of [...shown].sort((a, b) => b.shards.length - a.shards.length)) {
+    for (const [name, , colour] of parts(e)) if (!names.has(name)) names.set(name, colour);
+  }
+  for (const [name, colour] of names) {
     const item = make("span", null, "", legend);
     make("i", "", "", item).style.background = colour;
     item.append(name);
@@ -148,7 +152,7 @@ function graph(e) {
     if (!columns.has(s.superstep)) columns.set(s.superstep, []);
     columns.get(s.superstep).push(s);
   }
-  const order = [...columns.keys()].sort((a, b) => a - b), wide = 200, gap = 120, place = new Map();
+  const order = [...columns.keys()].sort((a, b) => a - b), wide = 210, gap = 130, place = new Map();
   let high = 0;
   order.forEach((n, i) => {
     let y = 34;
@@ -221,7 +225,7 @@ function steps(e) {
     const late = s.steps[0] === name ? sum(epochs.map((p) => p.late[s.number] || 0)) : 0;
     const waits = s.steps[0] === name ? e.waiting[s.number] || 0 : 0;
     const measured = told.kind === "run";
-    body.push([name, measured ? number(into / seconds) + "/s" : "", measured ? number(out / seconds) + "/s" : "",
+    body.push([name, measured && into ? number(into / seconds) + "/s" : "", measured && out ? number(out / seconds) + "/s" : "",
       busy ? Math.round(100 * busy / seconds) + " %" : "", mark ? moment(mark[0]) : "", mark ? lag(mark[0], e.now) : "",
       mark ? lag(mark[1], e.now) : "", bytes ? size(bytes) : "", waits ? [number(waits)] : "", late ? [number(late)] : ""]);
   }

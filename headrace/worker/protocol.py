@@ -114,6 +114,7 @@ class ShardReport:
     # Channel -> elements whose accumulators were merged before they travelled; hot keys of them.
     merged: Mapping[int, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
     host: str = ""
+    task: int = -1  # where a DataFrame feeds it, which of its partitions; else as the shard
     seconds: float = 0.0  # that the task has taken
     sealing: float = 0.0  # of them, to write what is kept to the checkpoint
     late: Mapping[int, int] = field(default_factory=dict)  # stage -> of `dropped`

@@ -19,12 +19,12 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 
 
-def opened(url: str, tmp_path: Path, *options: str, milliseconds: int = 6_000) -> tuple[str, str]:
+def opened(url: str, tmp_path: Path, *options: str, milliseconds: int = 120_000) -> tuple[str, str]:
     """Open a page for a while; give what it has become and what the browser said."""
     command = [
         str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-        f"--timeout={milliseconds}", f"--user-data-dir={tmp_path / 'profile'}", *options,
-        "--dump-dom", url,
+        f"--virtual-time-budget={milliseconds}", f"--user-data-dir={tmp_path / 'profile'}",
+        *options, "--dump-dom", url,
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=True)
     return done.stdout, done.stderr
@@ -48,7 +48,7 @@ def test_the_page_shows_a_run_and_follows_it(tmp_path: Path) -> None:
 
         def feed() -> None:
             batch = 3
-            while not ended.wait(0.3):
+            while not ended.wait(0.1):
                 bed.stream.add(*rows(batch, hot=0.5))
                 batch += 1
 
@@ -84,6 +84,6 @@ def test_a_phone_shows_it_without_scrolling_sideways(tmp_path: Path) -> None:
     with running(grouped) as (bed, result):
         bed.stream.add(*rows(0))
         result.settle()
-        dom, _ = opened(result.page_url, tmp_path, "--window-size=500,900", milliseconds=4_000)
+        dom, _ = opened(result.page_url, tmp_path, "--window-size=500,900", milliseconds=3_000)
     wide = re.search(r'data-wide="(\w+)"', dom)
     assert wide is not None and wide[1] == "false"

@@ -305,6 +305,7 @@ class ShardRun:
             files=built.outlets.files,
             arrived=self._arrived,
             merged=built.outlets.shares,
+            task=self._partition,
             **figures,
         )
 

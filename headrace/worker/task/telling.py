@@ -7,6 +7,7 @@ none per element. Decides nothing.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from typing import Any
@@ -17,6 +18,8 @@ from headrace.worker.task.stage import StageRun
 
 #: Elements that are shown of one stage and epoch, and letters of each.
 SAMPLES, SHOWN_LETTERS = 3, 200
+#: A name that Beam makes up for rows of a schema.
+_ROW = re.compile(r"^BeamSchema_\w+")
 
 
 def late_of(built: Built) -> dict[int, int]:
@@ -118,7 +121,7 @@ class Samples:
 
 def _shown(value: Value) -> str:
     try:
-        text = repr(value)
+        text = _ROW.sub("row", repr(value), count=1)
     except Exception:  # noqa: BLE001 (a look at an element must not fail the pipeline)
         text = f"a {type(value).__name__}"
     return text if len(text) <= SHOWN_LETTERS else text[:SHOWN_LETTERS] + "..."
