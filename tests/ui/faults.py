@@ -114,7 +114,7 @@ class SlowOnShard(beam.DoFn):
 
     def process(self, pair: Any, time_of: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
         if float(time_of) >= self._from and self._of(pair[0]) == self._shard:
-            time.sleep(0.01)
+            time.sleep(0.03)
         yield pair
 
 
@@ -285,7 +285,7 @@ def running(build: Build, options: tuple[str, ...] = ()) -> Iterator[tuple[Bed, 
         for _ in range(500):
             if result.page_url:
                 break
-            time.sleep(0.01)
+            time.sleep(0.03)
         yield bed, result
     finally:
         result.cancel()

@@ -305,7 +305,7 @@ class ShardRun:
             files=built.outlets.files,
             arrived=self._arrived,
             merged=built.outlets.shares,
-            task=self._partition,
+            task=self._partition if self.fed_by_frame else self._shard,
             **figures,
         )
 
