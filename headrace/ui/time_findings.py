@@ -75,7 +75,7 @@ def _holds(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
     for stage, (what, held) in history[-1].holds.items():
         if what not in _HOLDERS or held <= MIN_TIME:
             continue
-        same = []
+        same: list[EpochRecord] = []
         for record in reversed(history):
             if record.holds.get(stage) != (what, held) or stage not in record.watermarks:
                 break

@@ -27,6 +27,7 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 from apache_beam.transforms.window import FixedWindows
+from pytest import MonkeyPatch
 
 from headrace.engine import checkpoints
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark, WriteToSpark
@@ -60,7 +61,7 @@ def rows(batch: int, *, hot: float = 0.0, parts: int = 4, silent: str = "", late
     return made
 
 
-class Remember(beam.DoFn):
+class Remember(beam.DoFn):  # type: ignore[misc]
     """Keeps all there is, and lets go of nothing."""
 
     seen = BagStateSpec("seen", StrUtf8Coder())
@@ -70,7 +71,7 @@ class Remember(beam.DoFn):
         yield pair
 
 
-class CountLast(beam.DoFn):
+class CountLast(beam.DoFn):  # type: ignore[misc]
     """Keeps one number for each key."""
 
     last = ReadModifyWriteStateSpec("last", VarIntCoder())
@@ -80,7 +81,7 @@ class CountLast(beam.DoFn):
         yield pair
 
 
-class TimerAhead(beam.DoFn):
+class TimerAhead(beam.DoFn):  # type: ignore[misc]
     """Sets a timer a day ahead for each key, from some element on."""
 
     timer = TimerSpec("later", TimeDomain.REAL_TIME)
@@ -98,12 +99,12 @@ class TimerAhead(beam.DoFn):
             timer.set(time.time() + 86_400)
         yield pair
 
-    @on_timer(timer)
+    @on_timer(timer)  # type: ignore[untyped-decorator]
     def late_call(self) -> None:
         """Nothing to do."""
 
 
-class SlowOnShard(beam.DoFn):
+class SlowOnShard(beam.DoFn):  # type: ignore[misc]
     """Takes its time with the keys of one shard."""
 
     def __init__(self, shard: int, shards: int, ill_from: int) -> None:
@@ -118,7 +119,7 @@ class SlowOnShard(beam.DoFn):
         yield pair
 
 
-class Raises(beam.DoFn):
+class Raises(beam.DoFn):  # type: ignore[misc]
     """Raises in the first tries at what comes after some time."""
 
     failures = 0
@@ -294,19 +295,17 @@ def running(build: Build, options: tuple[str, ...] = ()) -> Iterator[tuple[Bed, 
 @contextmanager
 def slow_storage(fault: Fault, bed: Bed) -> Iterator[None]:
     """Let the manifest's storage take its time, once the run is ill."""
-    before = checkpoints.created
+    before = vars(checkpoints)["created"]
 
     def slow(*arguments: Any) -> Any:
         if bed.ill:
             time.sleep(0.3)
         return before(*arguments)
 
-    if fault.name == "slow checkpoint storage":
-        checkpoints.created = slow
-    try:
+    with MonkeyPatch.context() as patch:
+        if fault.name == "slow checkpoint storage":
+            patch.setattr(checkpoints, "created", slow)
         yield
-    finally:
-        checkpoints.created = before
 
 
 def diagnosed(fault: Fault) -> tuple[list[str], list[str], int]:

@@ -84,8 +84,10 @@ class Outlets:
         self._target = target
         self._folders = folders
         self._counts, self._files = {}, {}
-        for keys in (*self._merging.values(), *self._watched.values()):
-            keys.begin()
+        for merging in self._merging.values():
+            merging.begin()
+        for watched in self._watched.values():
+            watched.begin()
 
     @property
     def counts(self) -> Mapping[int, int]:
