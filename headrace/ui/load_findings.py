@@ -1,4 +1,4 @@
-"""Findings about load: hot keys, slow shards, sinks and commits, state that grows. Pure rules."""
+"""Rules about load: hot keys, slow shards, sinks and commits, state that grows. Pure."""
 
 from __future__ import annotations
 

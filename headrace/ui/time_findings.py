@@ -1,4 +1,4 @@
-"""Findings about time: what holds watermarks back, what waits, what comes too late. Pure rules."""
+"""Rules about time: what holds watermarks back, what waits, what comes too late. Pure."""
 
 from __future__ import annotations
 
