@@ -15,7 +15,7 @@ from apache_beam.utils.plugin import BeamPlugin
 
 from headrace.engine.packaging import Needs
 from headrace.engine.spark_settings import Wish, listed, read_conf
-from headrace.engine.status import StreamOptions
+from headrace.engine.status import PageOptions, StreamOptions
 from headrace.errors import OptionError
 from headrace.plan.settings import ColumnsMode
 
@@ -179,6 +179,30 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "all. Default: auto.",
         )
         parser.add_argument(
+            "--ui", action="store_true", default=False,
+            help="Streaming: serve a live page of the run, and /metrics for Prometheus, on this "
+            "machine; the address is printed. Default: off.",
+        )
+        parser.add_argument(
+            "--ui_port", type=_whole, default=None,
+            help="Port of the live page; 0: any that is free. Default: the first free one from "
+            "4090 on.",
+        )
+        parser.add_argument(
+            "--ui_host", default="127.0.0.1",
+            help="Address at which the live page listens. It asks for no password: another one "
+            "than this machine's own lets in whoever can reach it. Default: 127.0.0.1.",
+        )
+        parser.add_argument(
+            "--ui_samples", action="store_true", default=False,
+            help="Show on the live page some elements and what exceptions said; they may be "
+            "private. Default: off.",
+        )
+        parser.add_argument(
+            "--ui_hide_keys", action="store_true", default=False,
+            help="Do not name hot keys on the live page. Default: they are named.",
+        )
+        parser.add_argument(
             "--debug", action="store_true", default=False,
             help="Show an exception of your code with the frames of Beam and headrace, and what "
             "Spark logs of it. Default: your own frames, once.",
@@ -220,6 +244,30 @@ def stream_options(known: Any) -> StreamOptions:
         bundle_seconds=known.max_bundle_seconds,
         remove_later_epochs=known.remove_later_epochs,
         max_retries=known.max_retries,
+        page=page_options(known),
+    )
+
+
+def page_options(known: Any) -> PageOptions | None:
+    """Give what the options say of the live page.
+
+    Raises:
+        OptionError: something is said of a page that is off.
+    """
+    if not known.ui:
+        if known.ui_port is not None or known.ui_samples or known.ui_hide_keys:
+            given = "ui_port" if known.ui_port is not None else (
+                "ui_samples" if known.ui_samples else "ui_hide_keys"
+            )
+            msg = f"--{given} says something of the live page, which is off: give --ui too"
+            raise OptionError(msg)
+        return None
+    if known.ui_port is not None and not 0 <= known.ui_port < 65_536:
+        msg = f"--ui_port={known.ui_port}: must be 0 to 65535"
+        raise OptionError(msg)
+    return PageOptions(
+        host=known.ui_host, port=known.ui_port, samples=known.ui_samples,
+        keys=not known.ui_hide_keys,
     )
 
 

@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
@@ -218,15 +219,29 @@ class StreamResult(HeadraceResult):
         self._stream = Stream(plan, host, settings, frames, options, clock)
         self._stopping = False
         self._kept = options.checkpoint
+        self._page = options.page
+        self.page_url = ""  # of the live page; empty: there is none
 
     def _work(self) -> None:
         from headrace.engine.stream_progress import following
 
-        with following(self._stream, self.plan, self._progress):
+        with self._paged(), following(self._stream, self.plan, self._progress):
             ended = self._stream.run()
         if self._stopping and not ended:
             msg = "told to stop"
             raise RuntimeError(msg)
+
+    @contextmanager
+    def _paged(self) -> Iterator[None]:
+        """Serve the live page while the block runs, if it was asked for."""
+        if self._page is None:
+            yield
+            return
+        from headrace.ui.serving import watching  # not loaded by runs without a page
+
+        with watching(self._stream, self.plan, self._page) as url:
+            self.page_url = url
+            yield
 
     def _what_is_kept(self) -> str:
         epoch = self._stream.status.epoch

@@ -224,6 +224,8 @@ class SparkRunner(HeadraceRunner):
             folder=os.getcwd() if target.door.is_local else "",
             ear=_ear_of(target),
             run=f"headrace-{uuid.uuid4().hex[:12]}",
+            watch_keys=known.ui and streaming,
+            samples=known.ui_samples and streaming,
         )
         host = SparkHost(target, settings.run)
         result = (

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from headrace.cli import doctor, explain, generate, lab, prepare, run, state
+from headrace.cli import doctor, explain, generate, lab, prepare, run, state, ui
 from headrace.cli import list as list_workloads
 from headrace.engine.leftovers import remove_own_folders
 from headrace.engine.signals import ToldToEndError, name_of, said_of, told_to_end
@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_to(commands)
     explain.add_to(commands)
     state.add_to(commands)
+    ui.add_to(commands)
     list_workloads.add_to(commands)
     generate.add_to(commands)
     prepare.add_to(commands)

@@ -30,6 +30,7 @@ from headrace.engine.manifests import Manifest, former_partitions, watermarks_of
 from headrace.engine.metrics import dump, load
 from headrace.engine.outputs import Handover, Outputs
 from headrace.engine.positions import Intake, Positions, Sources, run_away
+from headrace.engine.recording import Laps, Recorder, Spent
 from headrace.engine.reports import EpochSum, Infos, added_up, check_complete, gather
 from headrace.engine.retries import Tries
 from headrace.engine.skew import Skew, skew_after
@@ -154,6 +155,7 @@ class EpochRunner:
         self.held = held
         self.status = status
         self.tries = 0  # of this driver, at all epochs
+        self.recorder = Recorder()  # tells nobody, unless another one is given
         self._stop_requested = stop_requested
         self._wake = wake
 
@@ -237,6 +239,7 @@ class EpochRunner:
 
     def _count_retry(self, error: Exception, tries: Tries, pause: float) -> None:
         self.status = replace(self.status, retries=self.status.retries + 1)
+        self.recorder.failed(self.next_epoch, error)
         _LOG.warning(
             "epoch %s failed and is run again in %.1f s (%s lost workers, %s exceptions of "
             "--max_retries=%s so far): %s", self.next_epoch, pause, tries.lost, tries.failed,
@@ -249,7 +252,7 @@ class EpochRunner:
     def _try(self, intake: Intake, before: Positions, traces: str) -> None:
         run = self.facts
         self.tries += 1
-        started = WallClock().now()
+        started, laps = WallClock().now(), Laps()
         epoch = self._epoch(intake, before, traces)
         title = f"headrace: {run.plan.name}: epoch {epoch.number}"
         crash_point(Point.BEFORE_TASKS, epoch.number, epoch.attempt)
@@ -264,6 +267,7 @@ class EpochRunner:
             )
             check_complete(reports, len(run.plan.supersteps), run.plan.shards)
             summed = added_up(reports)
+            laps.lap("tasks")
             crash_point(Point.BEFORE_SINKS, epoch.number, epoch.attempt)
             run.outputs.deliver_epoch(
                 run.handover(epoch.number, epoch.attempt, fresh=not before.begun),
@@ -277,8 +281,12 @@ class EpochRunner:
             raise found from found.__cause__
         finally:
             run.outputs.close()
+        laps.lap("sinks")
         skew = skew_after(self.status.skew, reports)
         self._commit(epoch, intake, before, summed, infos, skew, started)
+        laps.lap("commit")
+        spent = Spent(laps, run.outputs.seconds, started)
+        self.recorder.counted(epoch, spent, reports, infos, self.held.positions)
 
     def _epoch(self, intake: Intake, before: Positions, traces: str) -> Epoch:
         """Say to the tasks what they must know."""

@@ -10,7 +10,7 @@ import base64
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.monitoring_infos import (
@@ -78,6 +78,77 @@ def of_steps(
                 busy[step] = busy.get(step, 0.0) + spent
     return {
         step: (elements.get(step, 0), busy.get(step, 0.0)) for step in {*elements, *busy} - {""}
+    }
+
+
+class StepFigures(NamedTuple):
+    """What a step has done, in all epochs so far."""
+
+    into: int  # elements that came to it
+    out: int  # elements of the largest collection that it gave
+    busy: float  # seconds that its code has run
+
+
+def flows_of_steps(
+    stages: tuple[bytes, ...], infos_by_stage: Mapping[str, Iterable[Any]]
+) -> dict[str, StepFigures]:
+    """Give for each step that the user has named what came, what left and how long its code ran.
+
+    What came is the elements of all collections that other steps made and this one takes; where
+    they were grouped on the way, the groups.
+
+    Args:
+        stages: the transforms of each stage, as the plan has them.
+        infos_by_stage: Beam's monitoring infos.
+    """
+    counts: dict[str, int] = {}
+    for infos in infos_by_stage.values():
+        for info in infos:
+            if info.urn == _ELEMENTS:
+                collection = info.labels.get("PCOLLECTION", "")
+                count = monitoring_infos.extract_counter_value(info)
+                counts[collection] = max(counts.get(collection, 0), count)
+    busy = busy_of_labels(infos_by_stage)
+    return {
+        step: StepFigures(
+            sum(counts.get(collection, 0) for collection in taken),
+            max((counts.get(collection, 0) for collection in made), default=0),
+            busy.get(step, 0.0),
+        )
+        for step, (taken, made) in _ends(stages).items()
+    }
+
+
+def busy_of_labels(infos_by_stage: Mapping[str, Iterable[Any]]) -> dict[str, float]:
+    """Give the seconds that the code of each step has run, by the names that the infos have."""
+    found: dict[str, float] = {}
+    for infos in infos_by_stage.values():
+        for info in infos:
+            if info.urn == _BUSY:
+                step = info.labels.get("PTRANSFORM", "").partition("/")[0]
+                spent = monitoring_infos.extract_counter_value(info) / 1e3
+                found[step] = found.get(step, 0.0) + spent
+    return found
+
+
+@functools.lru_cache(maxsize=4)
+def _ends(stages: tuple[bytes, ...]) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """Give for each step the collections that come to it, and those that leave it.
+
+    What a part of a step makes for another part of it does neither.
+    """
+    taken: dict[str, set[str]] = {}
+    made: dict[str, set[str]] = {}
+    for stage in stages:
+        known = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage)
+        for name, transform in known.transforms.items():
+            step = (transform.unique_name or name).partition("/")[0]
+            taken.setdefault(step, set()).update(transform.inputs.values())
+            made.setdefault(step, set()).update(transform.outputs.values())
+    return {
+        step: (frozenset(found - made[step]), frozenset(made[step] - found))
+        for step, found in taken.items()
+        if step
     }
 
 

@@ -70,6 +70,7 @@ class Outputs:
         self.schemas: dict[int, bytes] = {}  # for each output channel, its Arrow schema
         self._lease: Lease | None = None
         self._rows: TaskRows | None = None
+        self.seconds: dict[str, float] = {}  # that each sink took of the last epoch, by its name
         for index, channel in enumerate(plan.channels):
             if channel.kind is not ChannelKind.OUTPUT:
                 continue
@@ -150,13 +151,16 @@ class Outputs:
             counts: for each output channel, how many rows there are.
             staged: for each direct channel, the names of its files.
         """
+        self.seconds = {}
         for index, sink in self._sinks.items():
+            began = time.monotonic()
             handover = delivery.to(self._labels[index], empty=not counts.get(index))
             with self._blaming(index, delivery.epoch):
                 if index in self.direct:
                     sink.deliver_files(handover, staged[index])
                 else:
                     sink.deliver_epoch(self._frame(index), handover)
+            self.seconds[self._labels[index]] = time.monotonic() - began
             crash_point(Point.BETWEEN_SINKS, delivery.epoch)
 
     def deliver_nothing(self, delivery: Handover) -> None:

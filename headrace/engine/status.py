@@ -12,6 +12,16 @@ from headrace.plan.supersteps import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageOptions:
+    """What the live page shows, and where."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None  # None: the first free one of a few
+    samples: bool = False  # elements, and what exceptions said
+    keys: bool = True  # hot keys by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
     """How a streaming run goes on."""
 
@@ -22,6 +32,7 @@ class StreamOptions:
     bundle_seconds: float = 1.0
     remove_later_epochs: bool = False  # what a sink holds of epochs that the checkpoint lacks goes
     max_retries: int = 0  # of an epoch, after an exception that is not headrace's own
+    page: PageOptions | None = None  # None: no live page
 
 
 @dataclass(kw_only=True)

@@ -22,6 +22,7 @@ from headrace.engine.opening import OwnFolder, Start, claimed_checkpoint, local_
 from headrace.engine.outputs import Outputs
 from headrace.engine.positions import Intake, Positions
 from headrace.engine.queries import ENDING, EndingError
+from headrace.engine.recording import RunRecorder, Watcher
 from headrace.engine.spark_log import problems
 from headrace.engine.status import StreamOptions, StreamStatus, by_step
 from headrace.engine.tasks import epoch_tasks
@@ -81,6 +82,7 @@ class Stream:
         self._epochs: EpochRunner | None = None  # once the checkpoint is open
         self.ended = False  # the pipeline has come to its end; else it was stopped, or runs
         self.on_epoch: Callable[[StreamStatus], None] = lambda _: None
+        self.watcher: Watcher | None = None  # is told of each epoch
 
     # -- from outside
 
@@ -155,6 +157,9 @@ class Stream:
             found.run, found.held, found.status, wake=self._wake,
             stop_requested=lambda: self._stop_requested,
         )
+        if self.watcher is not None:
+            infos = found.status.monitoring_infos
+            self._epochs.recorder = RunRecorder(self._plan, self.watcher, infos)
         at_end.callback(self._epochs.end_stages)
         self._epochs.publish()  # what counts and was not made known before a crash
         return self._epochs

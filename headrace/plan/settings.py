@@ -32,3 +32,5 @@ class Settings:
     folder: str = ""  # where relative paths begin, when the workers share the driver's disk
     ear: str = ""  # the socket by which workers of this machine tell the driver; empty: none
     run: str = ""  # names the run in what they tell
+    watch_keys: bool = False  # some keys are looked at, so that a hot one has a name
+    samples: bool = False  # some elements are shown to the driver, as Python writes them

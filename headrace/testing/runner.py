@@ -146,6 +146,8 @@ class LocalRunner(HeadraceRunner):
             pickle_library=options.view_as(SetupOptions).pickle_library,
             options=told_to_workers(options),
             run=f"headrace-{uuid.uuid4().hex[:12]}",
+            watch_keys=known.ui and streaming,
+            samples=known.ui_samples and streaming,
         )
         result: HeadraceResult
         if streaming:

@@ -85,6 +85,11 @@ class LogReport:
     records: tuple[Mapping[str, Any], ...]  # as `worker.task.logs` makes them
 
 
+#: Fields of a report that are named by the numbers of stages or channels, which JSON has as texts.
+_PAIRS = ("watermarks", "merged", "holds", "keys")
+_NUMBERED = (*_PAIRS, "outputs", "files", "arrived", "late", "waiting", "samples")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardReport:
     """What a task of a streaming run tells the driver of its shard. Travels as JSON."""
@@ -109,16 +114,22 @@ class ShardReport:
     # Channel -> elements whose accumulators were merged before they travelled; hot keys of them.
     merged: Mapping[int, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
     host: str = ""
+    task: int = -1  # where a DataFrame feeds it, which of its partitions; else as the shard
+    seconds: float = 0.0  # that the task has taken
+    sealing: float = 0.0  # of them, to write what is kept to the checkpoint
+    late: Mapping[int, int] = field(default_factory=dict)  # stage -> of `dropped`
+    waiting: Mapping[int, int] = field(default_factory=dict)  # stage -> of `pushed_back`
+    # Stage -> what holds its output watermark behind its input's, and where.
+    holds: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    # Channel -> about how many elements went to it; hot keys of them. If the run is watched.
+    keys: Mapping[int, tuple[int, Mapping[str, int]]] = field(default_factory=dict)
+    samples: Mapping[int, list[str]] = field(default_factory=dict)  # stage -> elements, if asked
 
     def to_bytes(self) -> bytes:
         """Give the report as JSON."""
         fields = asdict(self) | {
             "chain": None if self.chain is None else self.chain.to_json(),
-            "watermarks": {str(stage): pair for stage, pair in self.watermarks.items()},
-            "outputs": {str(channel): count for channel, count in self.outputs.items()},
-            "files": {str(channel): names for channel, names in self.files.items()},
-            "arrived": {str(channel): count for channel, count in self.arrived.items()},
-            "merged": {str(channel): found for channel, found in self.merged.items()},
+            **{name: {str(n): v for n, v in getattr(self, name).items()} for name in _NUMBERED},
         }
         return json.dumps(fields).encode()
 
@@ -127,18 +138,12 @@ class ShardReport:
         """Read a report."""
         fields: dict[str, Any] = json.loads(data)
         chain = fields.pop("chain")
-        marks = fields.pop("watermarks")
-        outputs, files = fields.pop("outputs"), fields.pop("files")
-        arrived, merged = fields.pop("arrived"), fields.pop("merged")
-        return cls(
-            **fields,
-            chain=None if chain is None else Chain.from_json(chain),
-            watermarks={int(stage): (pair[0], pair[1]) for stage, pair in marks.items()},
-            outputs={int(channel): count for channel, count in outputs.items()},
-            files={int(channel): names for channel, names in files.items()},
-            arrived={int(channel): count for channel, count in arrived.items()},
-            merged={int(channel): (found[0], found[1]) for channel, found in merged.items()},
-        )
+        for name in _NUMBERED:
+            pair = name in _PAIRS
+            fields[name] = {
+                int(n): (v[0], v[1]) if pair else v for n, v in fields[name].items()
+            }
+        return cls(**fields, chain=None if chain is None else Chain.from_json(chain))
 
 
 #: What a task tells the driver, one row for each.

@@ -185,7 +185,7 @@ class Merging:
     def shares(self) -> Shares:
         """Give the keys that are hot in what was merged in this epoch."""
         hot = {
-            _shown(self._key_decode(name[0]) if type(name) is _Encoded else name): count
+            shown_key(self._key_decode(name[0]) if type(name) is _Encoded else name): count
             for name, count in self._heavy.found.items()
         }
         return Shares(self._heavy.total, hot)
@@ -202,7 +202,8 @@ def _millis(micros: int) -> int:
     return micros // 1_000 if micros >= 0 else -(-micros // 1_000)
 
 
-def _shown(key: Key) -> str:
+def shown_key(key: Key) -> str:
+    """Give a key as Python writes it, cut if it is long."""
     try:
         text = repr(key)
     except Exception:  # noqa: BLE001 (a report must not fail for the user's code)

@@ -90,6 +90,7 @@ class Bundles:
         self._limit = max_bundle_elements or None
         self._in_bundle = 0
         self._bundles = 0
+        self.see: Callable[[Any], None] | None = None  # is shown batches, if somebody asked
         self._leave = leave
         self._kept_infos: list[Value] = []
         self._finalisers: list[Callable[[], None]] = []
@@ -153,6 +154,8 @@ class Bundles:
 
     def run(self, transform_id: str, values: list[Value], meta: Meta) -> None:
         """Process a batch."""
+        if self.see is not None:
+            self.see(values)
         with self.active(), caused_by(None):
             self.begin()
             self._route.entries[transform_id](values, meta)
@@ -167,6 +170,8 @@ class Bundles:
 
     def run_columns(self, transform_id: str, values: ColumnValues, meta: Meta) -> None:
         """Process a batch of columns."""
+        if self.see is not None:
+            self.see(values.slice(0, 1).objects())
         with self.active(), caused_by(None):
             self.begin()
             self._route.entries[transform_id].columns(values, meta)

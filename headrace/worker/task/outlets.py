@@ -36,6 +36,7 @@ from headrace.worker.exchange.ordered_writer import (
 from headrace.worker.exchange.plain_pairs import PlainPairs
 from headrace.worker.exchange.plain_rows import PlainRowWriter
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
+from headrace.worker.exchange.watched_keys import WatchedKeys
 from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter, Writer
 from headrace.worker.protocol import SuperstepTask
 from headrace.worker.task.descriptors import Descriptors
@@ -80,6 +81,7 @@ class Outlets:
         self._counts: dict[int, int] = {}
         self._files: dict[int, list[str]] = {}
         self._merging: dict[int, Merging] = {}  # by channel
+        self._watched: dict[int, WatchedKeys] = {}  # the same
 
     def begin(self, target: Send, folders: Mapping[int, str]) -> None:
         """Begin an epoch: rows go here; files of channels that leave the plan go to folders."""
@@ -88,6 +90,8 @@ class Outlets:
         self._counts, self._files = {}, {}
         for merging in self._merging.values():
             merging.begin()
+        for watched in self._watched.values():
+            watched.begin()
 
     @property
     def counts(self) -> Mapping[int, int]:
@@ -104,6 +108,11 @@ class Outlets:
         """What was merged before it travelled, and how much of it was of hot keys, by channel."""
         return {channel: merging.shares() for channel, merging in self._merging.items()}
 
+    @property
+    def watched(self) -> Mapping[int, Shares]:
+        """About how much went to each exchange by key, and of which hot keys, if it is watched."""
+        return {channel: keys.shares() for channel, keys in self._watched.items()}
+
     def send(self, row: SuperTuple) -> None:
         """Hand a row to whoever takes the task's output."""
         assert self._target is not None
@@ -114,7 +123,16 @@ class Outlets:
     def writer(self, ports: Sequence[Port]) -> Writer:
         """Make the writer of an output that goes to the channels of these ports."""
         writers = [self._channel(port.channel, port.order) for port in ports]
+        writers = [self._seen(p.channel, w) for p, w in zip(ports, writers, strict=True)]
         return writers[0] if len(writers) == 1 else Fanout(writers)
+
+    def _seen(self, index: int, writer: Writer) -> Writer:
+        """Let somebody look at the keys that go to other shards, if the run is watched."""
+        keyed = self._task.channels[index].kind in (ChannelKind.GROUP, ChannelKind.KEYED)
+        if not (self._task.settings.watch_keys and keyed) or index in self._merging:
+            return writer  # what is merged is counted there
+        self._watched[index] = WatchedKeys(writer)
+        return self._watched[index]
 
     def _channel(self, index: int, order: PortOrder | None) -> Writer:
         channel = self._task.channels[index]

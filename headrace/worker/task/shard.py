@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import marshal
-import os
-import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -39,6 +37,7 @@ from headrace.worker.task.report_rows import row_of
 from headrace.worker.task.sources import feed
 from headrace.worker.task.stage import StageRun
 from headrace.worker.task.stored import Stored
+from headrace.worker.task.telling import Telling
 from headrace.worker.task.trace import Trace
 from headrace.worker.task.watermarks import (
     NOTHING_YET,
@@ -73,6 +72,7 @@ class ShardRun:
         self._untimed = 0  # rows that were left out, as they had no event time
         self._arrived: dict[int, int] = {}  # elements that came to groupings, by channel
         self._finalisers: dict[str, list[Callable[[], None]]] = {}  # by attempt
+        self._telling = Telling(samples=task.settings.samples)
 
     @classmethod
     def bounded(cls, task: SuperstepTask, shard: int) -> ShardRun:
@@ -159,6 +159,7 @@ class ShardRun:
 
     def _begin(self, epoch: Epoch, built: Built, send: Send) -> None:
         built.outlets.begin(send, epoch.direct)
+        self._telling.begin(built)
         self._marks.begin(epoch)
         self._highs, self._arrived = {}, {}
         self._sides_in, self._untimed = False, 0
@@ -274,10 +275,11 @@ class ShardRun:
             built.outlets.send(row_of(stage_report, self._home))
         groupers = built.each_grouper()
         wakeups += [grouper.next_wakeup() for grouper in groupers]
-        waiting = sum(s.pending.count() for s in built.stages if s.pending is not None)
         if not self._bounded:
             self._forget_sides(marks, built)
+        self._telling.seals(built)
         sealed = self._memory.seal(epoch)
+        figures = self._telling.figures(built, holds=self._task.superstep.index > 0)
         kept = self._keep_finalisers(epoch, built)
         if not self._bounded:
             self._send_pulses(marks, built)
@@ -293,16 +295,14 @@ class ShardRun:
             watermarks=marks if here else {},
             wakeup=min((w for w in wakeups if w is not None), default=None),
             highs=self._highs,
-            dropped=sum(grouper.dropped for grouper in groupers)
-            + sum(s.late.dropped for s in built.stages if s.late is not None),
             untimed=self._untimed,
-            pushed_back=waiting,
             finalisers=kept,
             outputs=built.outlets.counts,
             files=built.outlets.files,
             arrived=self._arrived,
             merged=built.outlets.shares,
-            host=f"{socket.gethostname()}/{os.getpid()}",
+            task=self._partition if self.fed_by_frame else self._shard,
+            **figures,
         )
 
     def _advance(self, stage: StageRun, epoch: Epoch, built: Built) -> Pair:
@@ -319,6 +319,7 @@ class ShardRun:
                 grouper.advance(watermark, epoch.now, GroupDoor(stage, port.transform_id))
                 behind = min(behind, grouper.hold())
         out = stage.advance(behind, last_out, partial(self._expire, stage))
+        self._telling.advanced(stage, watermark, behind)
         self._marks.reached(stage.stage, out)
         return watermark, out
 

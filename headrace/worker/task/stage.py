@@ -103,6 +103,7 @@ class StageRun:
         self.late: Lateness | None = None  # if elements go to a stateful ParDo one by one
         self.sorter: Sorter | None = None  # if elements come in the order of event time
         self.trace: Trace | None = None  # if a worker was lost in this epoch before
+        self.holds: dict[str, int] = {}  # what held the output watermark, in the last epoch
         self.lateness = 0  # how long elements may come after the end of their windows
         self.order = stage.order  # how what leaves is numbered, if the run is ordered
         self._shifts = {p.transform_id: p.order.shift for p in stage.reads if p.order is not None}
@@ -255,16 +256,16 @@ class StageRun:
             self.bundles.end()
             self.bundles.flush()
         expire(watermark)
-        holds = []
+        self.holds = holds = {}
         if self._timers.families:
-            holds.append(self._timers.hold())
+            holds["timers"] = self._timers.hold()
         if self._residuals is not None:
-            holds.append(self._residuals.hold())
+            holds["residuals"] = self._residuals.hold()
         if self.pending is not None:
-            holds.append(self.pending.hold())
+            holds["side inputs"] = self.pending.hold()
         if self.sorter is not None:
-            holds.append(self.sorter.hold())
-        return at_output(last_out, watermark, holds)
+            holds["sorting"] = self.sorter.hold()
+        return at_output(last_out, watermark, holds.values())
 
     def _run_sorted(self, watermark: int) -> int:
         """Process what is due in the order of event time; give how far timers may go after it.
