@@ -7,6 +7,7 @@ from unittest import mock
 
 from headrace.compiler import code_effects
 from headrace.compiler.code_effects import effects_of
+from headrace.compiler.code_reader import Reader
 
 _SHARED: list[int] = []
 
@@ -43,7 +44,7 @@ def web_e(x: Any) -> Any:
 
 def test_functions_that_all_call_one_another_are_read_once_each() -> None:
     """Each way through them was read anew: of five functions, minutes; of a library, for ever."""
-    readers = mock.Mock(wraps=code_effects.Reader)
+    readers = mock.Mock(wraps=Reader)
     with mock.patch.object(code_effects, "Reader", readers):
         found = effects_of(web_a)
     assert not found.writes

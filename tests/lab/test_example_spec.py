@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.lab.benches import candidates_of
-from headrace.lab.measure import search_of, tuning_search
+from headrace.lab.searches import search_of, tuning_search
 from headrace.lab.spec import QUESTIONS, made, read_spec
 from headrace.lab.systems.live import LiveSettings
 
