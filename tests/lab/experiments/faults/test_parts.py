@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.lab.commands import number
-from headrace.lab.experiments.faults.command import main
 from headrace.lab.experiments.faults.data import DISORDER_SECONDS, Shape, write_input
+from headrace.lab.experiments.faults.kill_run import main
 from headrace.lab.experiments.faults.kills import Kind, plan
 from headrace.lab.experiments.faults.oracle import BRANCHES, differences, right_answer
 from headrace.lab.experiments.faults.phases import Phase, Progress, phase_of, phases_of, status
