@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from apache_beam.coders import FastPrimitivesCoder, TupleCoder, WindowedValueCoder
+from apache_beam.coders import FastPrimitivesCoder, StrUtf8Coder, TupleCoder, WindowedValueCoder
 from apache_beam.coders.coders import GlobalWindowCoder, IntervalWindowCoder
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 from apache_beam.utils import windowed_value
@@ -104,6 +104,16 @@ def test_a_shard_gets_what_was_written_in_its_order(
         mine = [e for e in whole if ShardOf(ANY, shards).any(e.value[0]) == shard]
         found = read([row for row in rows if row.shard == shard], coder)
         assert list(map(seen, found)) == [seen(impl.decode(impl.encode(e))) for e in mine]
+
+
+def test_pairs_that_end_with_a_text_are_read_as_they_were_written() -> None:
+    """Its length stands before it inside of a row, and not where it is alone."""
+    coder = WindowedValueCoder(TupleCoder([StrUtf8Coder(), StrUtf8Coder()]), GlobalWindowCoder())
+    values = [(f"k{number % 3}", "\u0001\u00ec") for number in range(20)]
+    meta = windowed_value.create(None, 7, (GlobalWindow(),), PANES[0])
+    rows = written([(values, meta)], coder, 2, 200)
+    assert {row.kind for row in rows} == {PayloadKind.PLAIN_ROWS}
+    assert sorted(e.value for e in read(rows, coder)) == sorted(values)
 
 
 def test_plain_pairs_travel_together() -> None:

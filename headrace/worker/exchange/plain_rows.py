@@ -12,7 +12,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-from apache_beam.coders.coder_impl import create_InputStream
+from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 from apache_beam.utils import windowed_value
 
 from headrace.worker.batched.batches import Columns, Meta, in_millis
@@ -69,7 +69,7 @@ class PlainRowWriter:
         super_tuple_bytes: int,
     ) -> None:
         self._channel, self._rows, self._pairs, self._send = channel, rows, pairs, send
-        self._encode = windowed_coder.get_impl().encode
+        self._encode_to = windowed_coder.get_impl().encode_to_stream
         self._shard_of = ShardOf(windowed_coder.wrapped_value_coder.key_coder(), shards)
         self._shards = shards
         self._fill = Fill(super_tuple_bytes * LONGER * shards, MOST_PAIRS)
@@ -131,9 +131,11 @@ class PlainRowWriter:
         assert self._shared is not None
         time, windows, pane = self._shared
         first = (names[0][1], values[int(np.flatnonzero(places == 0)[0])])
-        head = self._encode(windowed_value.create(first, time or 0, windows, pane))
+        head = create_OutputStream()
+        # As rows are written: a text that ends them has its length before it.
+        self._encode_to(windowed_value.create(first, time or 0, windows, pane), head, True)
         own_times = None if time is not None else times
-        payload = marshal.dumps((head, own_times, pack_run(names, places, values)), 2)
+        payload = marshal.dumps((head.get(), own_times, pack_run(names, places, values)), 2)
         self._send(
             SuperTuple(
                 shard, Rank.DATA, self._channel, PayloadKind.PLAIN_ROWS, self._seq, len(values),
