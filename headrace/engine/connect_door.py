@@ -3,15 +3,15 @@
 Workers are asked, and code is sent, by way of the session. A child session is a clone of the user's
 on the server: the same settings, temporary views and functions, and settings of its own from there
 on. A DataFrame is a plan, so the child can be asked for one of the user's; what leaves a pipeline
-stays the child's, where its rows are kept. The clone is released with the last DataFrame of it.
+stays the child's, where its rows are kept. The clone stays on the server until that ends sessions
+which nobody uses: where one was released, tasks of others made of the same session did not find
+their archives any more.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import threading
-import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,6 @@ from headrace.engine.archives import own_package, ship
 from headrace.engine.probe import Answer, common, expected_here, explain, question, refuse
 from headrace.errors import SessionError
 from headrace.io.connect_storage import is_one_machine, shares_disk
-
-_LOG = logging.getLogger(__name__)
 
 _lock = threading.Lock()
 _checked: dict[str, Mapping[str, str]] = {}  # by session id
@@ -72,9 +70,6 @@ class ConnectDoor:
         """Give a clone of the session on the server."""
         self._child = self._session.cloneSession()
         self._child.registerProgressHandler(self._done.count)
-        # Neither the client nor what it calls may hold the session, or it never ends.
-        ending = weakref.finalize(self._child, _release_later, self._child.client)
-        ending.atexit = False  # a server that is gone would hold the process up
         return self._child
 
     def in_child(self, frame: Any, child: Any) -> Any:
@@ -174,16 +169,3 @@ class _Done:
     def total(self) -> int:
         """Give how many there are."""
         return sum(self._tasks.values())
-
-
-def _release_later(client: Any) -> None:
-    """Release a session by a thread of its own: a garbage collector may interrupt another call."""
-
-    def release() -> None:
-        try:
-            client.release_session()
-            client.close()
-        except Exception as error:  # noqa: BLE001 (the server may be gone, and the session with it)
-            _LOG.debug("a clone of the session could not be released: %s", error)
-
-    threading.Thread(target=release, name="headrace-release", daemon=True).start()

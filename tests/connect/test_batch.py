@@ -18,7 +18,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.window import FixedWindows
 
 import headrace
-from headrace.io import ReadFromSpark, WriteToSpark, to_dataframe
+from headrace.io import ReadFromSpark, WriteToSpark
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -128,38 +128,6 @@ def test_a_package_of_the_pipeline_is_sent_there(remote: Any, tmp_path: Path) ->
 
     with pipeline(remote, f"--setup_file={project / 'setup.py'}") as p:
         assert_that(p | beam.Create([1, 2]) | beam.Map(lifted), equal_to([11, 12]))
-
-
-def test_the_clone_on_the_server_ends_with_the_last_frame_of_it(remote: Any) -> None:
-    import gc
-    import time
-
-    from pyspark.errors import PySparkException
-
-    p = pipeline(remote)
-    handle = to_dataframe(p | beam.Create([1, 2]), schema="n long")
-    p.run().wait_until_finish()
-    frame = handle.dataframe()
-    of_clone = remote_session_like(frame.sparkSession)
-    assert sorted(row.n for row in frame.collect()) == [1, 2]
-    assert of_clone.range(3).count() == 3
-    handle.close()
-    del p, handle, frame
-    deadline = time.monotonic() + 30
-    with pytest.raises(PySparkException, match="SESSION_(CLOSED|CHANGED|NOT_FOUND)|INVALID_HANDLE"):
-        while time.monotonic() < deadline:
-            gc.collect()
-            of_clone.range(3).count()
-            time.sleep(0.2)
-
-
-def remote_session_like(session: Any) -> Any:
-    """Give a second session object of the same session on the server."""
-    from pyspark.sql.connect.session import SparkSession
-
-    client = session.client
-    address = f"sc://{client._builder.endpoint}/;session_id={session.session_id}"
-    return SparkSession.builder.remote(address).create()
 
 
 def test_a_run_that_is_cancelled_ends_on_the_server(remote: Any) -> None:
