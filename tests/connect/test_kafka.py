@@ -19,8 +19,11 @@ from headrace.io.kafka import ReadFromKafka
 from headrace.state.crash_points import Point, observed
 from tests.connect.server import connect_server, remote_session
 from tests.kafka.broker import Broker, jars, running
+from tests.places import SLOW
 
 pytestmark = [pytest.mark.timeout(600)]
+
+GAPS = [Point.BEFORE_TASKS, Point.AFTER_MANIFEST]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +53,7 @@ class EndedError(Exception):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("gap", [Point.BEFORE_TASKS, Point.AFTER_MANIFEST])
+@pytest.mark.parametrize("gap", GAPS if SLOW else GAPS[1:])
 def test_each_message_comes_once_after_a_driver_that_ended_in_a_gap(
     broker: Broker, with_connector: Any, tmp_path: Path, gap: Point
 ) -> None:

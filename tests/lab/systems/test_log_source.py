@@ -18,8 +18,10 @@ from headrace.lab.run import run_workload
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.system import Request, Tuning
 from headrace.lab.workload import Mode
+from tests.places import SLOW
 
 EVENTS = 20_000
+NAMES = ["nexmark:q5", "yahoo:campaigns", "hibench:fixwindow"]
 
 
 def request(name: str, folder: Path, mode: Mode, *flags: str, path: str = "") -> Request:
@@ -32,7 +34,7 @@ def request(name: str, folder: Path, mode: Mode, *flags: str, path: str = "") ->
 
 @pytest.mark.spark
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", WORKLOADS if SLOW else ["nexmark:q5", "nexmark:q7"])
 def test_columns_and_objects_agree_and_the_oracle_with_them(
     spark: Any, tmp_path: Path, name: str
 ) -> None:
@@ -45,8 +47,8 @@ def test_columns_and_objects_agree_and_the_oracle_with_them(
 
 @pytest.mark.spark
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("system", ["headrace", "spark"])
-@pytest.mark.parametrize("name", ["nexmark:q5", "yahoo:campaigns", "hibench:fixwindow"])
+@pytest.mark.parametrize("system", ["headrace", "spark"] if SLOW else ["headrace"])
+@pytest.mark.parametrize("name", NAMES if SLOW else NAMES[1:2])
 def test_a_stream_of_several_batches_is_answered(
     spark: Any, tmp_path: Path, name: str, system: str
 ) -> None:
