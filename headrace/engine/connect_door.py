@@ -4,8 +4,7 @@ Workers are asked, and code is sent, by way of the session. A child session is a
 on the server: the same settings, temporary views and functions, and settings of its own from there
 on. A DataFrame is a plan, so the child can be asked for one of the user's; what leaves a pipeline
 stays the child's, where its rows are kept. The clone stays on the server until that ends sessions
-which nobody uses: where one was released, tasks of others made of the same session did not find
-their archives any more.
+which nobody uses: with releases of ours, tasks of later pipelines did not find their archives.
 """
 
 from __future__ import annotations
