@@ -125,8 +125,8 @@ def _compile(
         graph = analyse(ingest(pipeline_proto))
     graph = lower_steps(graph, pipeline_proto)
     pipeline_proto = ask_for_time_order(pipeline_proto, graph)
-    at_home = elidable_groupings(graph)
     together = one_channel(graph) if ordered else None
+    at_home = elidable_groupings(graph, together)
     context, stages = fuse(
         pipeline_proto, at_home=at_home, drain=drain, streaming=streaming,
         roots=None if together is None else together.roots,

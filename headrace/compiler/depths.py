@@ -102,7 +102,7 @@ def needs_of(
             needs[buffer] = (ChannelKind.MERGE, why)
         elif one_channel and any(t.unique_name in one_channel.split for t in consumers):
             needs[buffer] = (ChannelKind.SPREAD, "one channel is split into many again")
-        elif kind == GROUP_BUFFER and buffer in home and buffer not in meeting:
+        elif kind == GROUP_BUFFER and buffer in home:
             needs[buffer] = (ChannelKind.LOCAL, "the key was forwarded unchanged: exchange elided")
         elif kind == GROUP_BUFFER:
             needs[buffer] = (ChannelKind.GROUP, "a grouping needs all values of a key on one shard")

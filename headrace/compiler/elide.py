@@ -11,6 +11,9 @@ that provably hand the key on. Redistributions move elements by design. A side i
 its reader waits for a later superstep, and what waits is dealt out anew; so no operator that could
 be fused into one of these stages may have one. Branches that meet in a flatten must have crossed
 the same number of exchanges, or one of them waits for the other.
+
+An ordered run moves more: branches that meet are dealt out by their numbers, and what must see all
+elements is brought to one shard and dealt out behind it. There nothing is in place any more.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.compiler.analyse import AnalysedGraph
+from headrace.compiler.one_channel import OneChannel
 from headrace.compiler.urns import REDISTRIBUTIONS
 from headrace.plan.ids import OperatorId
 from headrace.plan.operators import Operator, Role
@@ -28,9 +32,16 @@ _BY_KEY = frozenset({Role.GROUPING, Role.STATEFUL})
 _MOVES = _BY_KEY | {Role.REDISTRIBUTE, Role.SPLITTABLE}
 
 
-def elidable_groupings(graph: AnalysedGraph) -> Mapping[OperatorId, str]:
-    """The groupings and stateful ParDos that need no exchange, in topological order."""
-    return _Search(graph).run()
+def elidable_groupings(
+    graph: AnalysedGraph, one_channel: OneChannel | None = None
+) -> Mapping[OperatorId, str]:
+    """The groupings and stateful ParDos that need no exchange, in topological order.
+
+    Args:
+        graph: the analysed graph.
+        one_channel: which operators an ordered run keeps together; None: the run is not ordered.
+    """
+    return _Search(graph, one_channel).run()
 
 
 class _NoHome(Exception):
@@ -40,6 +51,7 @@ class _NoHome(Exception):
 @dataclass(slots=True)
 class _Search:
     graph: AnalysedGraph
+    one_channel: OneChannel | None
 
     def run(self) -> dict[OperatorId, str]:
         found: dict[OperatorId, str] = {}
@@ -61,6 +73,8 @@ class _Search:
             return ""
         if operator.time_sorted:
             return ""  # only what enters a stage can be held until its time has come
+        if self._moved_by_order(operator):
+            return ""
         coder = self._key_coder(operator)
         if not coder:
             return ""
@@ -81,6 +95,8 @@ class _Search:
             before = self.graph.operator(name)
             if self._redistributed(before) or before.side_inputs:
                 raise _NoHome
+            if self._moved_by_order(before):
+                raise _NoHome
             if before.traits.forwarding is not KeyForwarding.FORWARDED:
                 raise _NoHome
             if before.role in _BY_KEY:
@@ -100,6 +116,13 @@ class _Search:
         """Whether it is a redistribution, or a part of one: then placement is its very purpose."""
         scopes = self.graph.graph.node(operator.operator_id).scopes
         return operator.role is Role.REDISTRIBUTE or bool(REDISTRIBUTIONS & set(scopes))
+
+    def _moved_by_order(self, operator: Operator) -> bool:
+        """Whether an ordered run has an exchange at its door that does not ask for the key."""
+        if self.one_channel is None:
+            return False
+        meets = operator.role is Role.FLATTEN and len(operator.inputs) > 1
+        return meets or operator.operator_id in self.one_channel.roots
 
     def _side_inputs_near(self, operator: Operator) -> bool:
         """Whether anything that may share a stage with its outputs reads a side input."""

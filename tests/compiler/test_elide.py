@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -11,13 +11,17 @@ import pytest
 from headrace.compiler.analyse import analyse
 from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.ingest import ingest
+from headrace.compiler.one_channel import one_channel
 from tests.compiler import snippets
 
 
-def elided(build: Callable[[beam.PCollection], object]) -> dict[str, str]:
+def elided(
+    build: Callable[[beam.PCollection], object], *, ordered: bool = False
+) -> dict[str, str]:
     pipeline = beam.Pipeline()
     build(pipeline | "pairs" >> beam.Create([("a", 1)]))
-    found = elidable_groupings(analyse(ingest(pipeline.to_runner_api())))
+    graph = analyse(ingest(pipeline.to_runner_api()))
+    found = elidable_groupings(graph, one_channel(graph) if ordered else None)
     return {str(name): why for name, why in found.items()}
 
 
@@ -33,6 +37,17 @@ def test_a_grouping_right_after_a_grouping_is_elided() -> None:
     assert elided(lambda p: second(first(p))) == {
         "second": "grouped by the same key (string_utf8) in first, and handed on unchanged since"
     }
+
+
+class CountsAll(beam.DoFn):  # type: ignore[misc]
+    """Hands the key on, and depends on all elements before."""
+
+    def setup(self) -> None:
+        self._count = 0
+
+    def process(self, pair: tuple[str, int]) -> Iterator[tuple[str, int]]:
+        self._count += 1
+        yield pair[0], self._count
 
 
 HANDS_ON = [
@@ -91,6 +106,23 @@ def test_branches_of_one_grouping_may_meet_again() -> None:
         return second((low, high) | "meet" >> beam.Flatten())
 
     assert set(elided(build)) == {"second"}
+    # In order they are merged by their numbers, whatever their keys.
+    assert elided(build, ordered=True) == {}
+
+
+def test_an_ordered_run_elides_what_nothing_moves() -> None:
+    between = beam.Map(lambda kv: (kv[0], kv[1] + 1)).with_output_types(tuple[str, int])
+    assert set(elided(lambda p: second(first(p) | between), ordered=True)) == {"second"}
+
+
+def test_behind_one_channel_elements_are_dealt_out_and_not_in_place() -> None:
+    def build(pairs: beam.PCollection) -> object:
+        counted = beam.ParDo(CountsAll()).with_output_types(tuple[str, int])
+        after = beam.Map(lambda kv: (kv[0], kv[1] + 1)).with_output_types(tuple[str, int])
+        return second(first(pairs) | "counted" >> counted | "after" >> after)
+
+    assert set(elided(build)) == {"second"}
+    assert elided(build, ordered=True) == {}
 
 
 def test_branches_from_two_groupings_of_one_depth_may_meet() -> None:

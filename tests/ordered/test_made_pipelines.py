@@ -97,6 +97,9 @@ def drive(
 @example(["sliding", "group", "mix"], list(range(40)), 3)
 @example(["at end", "keyed diamond", "numbered", "mix"], list(range(50)), 7)
 @example(["side", "rekey", "mean"], list(range(50)), 3)
+@example(["group", "diamond", "group"], [1, 2, 5], 2)  # branches meet between equal keys
+@example(["group", "numbered", "map", "group"], list(range(50)), 3)
+@example(["mix", "diamond", "map", "mix"], list(range(50)), 3)
 def test_a_batch_in_order_is_that_of_one_shard(
     chain: list[str], found: list[int], shards: int
 ) -> None:
@@ -112,6 +115,7 @@ def test_a_batch_in_order_is_that_of_one_shard(
 )
 @example(["fixed", "at end", "mix"], [list(range(30)), list(range(60))], 3)
 @example(["counted", "group"], [list(range(30)), list(range(60))], 3)
+@example(["group", "diamond", "group"], [list(range(30)), list(range(60))], 3)
 def test_a_stream_in_order_is_that_of_one_shard(
     chain: list[str], epochs: list[list[int]], shards: int
 ) -> None:
