@@ -8,7 +8,7 @@ key on the way makes it unclear. Helpers are followed into their Python code to 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import CodeType
@@ -23,12 +23,8 @@ from headrace.compiler.code_displays import (
     tuple_display,
 )
 from headrace.compiler.code_exposure import Exposure
-from headrace.compiler.code_iterables import (
-    Filled,
-    appended,
-    constant_index,
-    each_of,
-)
+from headrace.compiler.code_iterables import Filled, appended, constant_index, each_of
+from headrace.compiler.code_known import MUTATING_METHODS
 from headrace.compiler.code_names import MISSING, Names
 from headrace.compiler.code_paths import falls_off
 from headrace.compiler.code_results import imports, result_of
@@ -53,12 +49,6 @@ from headrace.compiler.code_values import (
     without,
 )
 
-_MUTATORS = frozenset(
-    {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "update", "add"}
-    | {"discard", "setdefault", "popitem"}
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Output:
     """Something that leaves a function."""
@@ -75,6 +65,8 @@ class Prover:
         roles: what its parameters are, and the names of the functions around it.
         names: what all other names stand for.
         above: the functions through which this one was reached.
+        read: what was read before on behalf of the same function, or it would be read again for
+            each of the ways that lead to it, which double with every helper.
     """
 
     def __init__(
@@ -83,10 +75,13 @@ class Prover:
         roles: Mapping[str, Value],
         names: Names,
         above: tuple[CodeType | FunctionNode, ...] = (),
+        read: dict[Hashable, tuple[Callee, list[Prover]]] | None = None,
     ) -> None:
         self._node = node
         self.names = names
         self._above = above
+        self._read = {} if read is None else read
+        self._outputs: dict[Emits, tuple[Output, ...]] = {}
         self._nodes = own_nodes(node)
         self._roles = dict(roles)
         self._inner: dict[str, FunctionNode] = {}  # functions made in this one
@@ -148,7 +143,7 @@ class Prover:
             if isinstance(n, ast.Subscript | ast.Attribute) and not isinstance(n.ctx, ast.Load):
                 base = n.value
             elif isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute):
-                if n.func.attr in _MUTATORS:
+                if n.func.attr in MUTATING_METHODS:
                     base = n.func.value
             into = isinstance(n, ast.Subscript) and base is not None and carries(self.what(base))
             while isinstance(base, ast.Subscript | ast.Attribute) and not into:
@@ -266,8 +261,13 @@ class Prover:
         if not generators and any(is_generator(n) for n in nodes):
             return []
         roles = _worth(found.bound(args, named, more=more))
-        names = Names(found.function, found.owner)
-        return [Prover(node, roles, names, (*self._above, found.code)) for node in nodes]
+        # How deep it lies says how far it may follow helpers of its own.
+        name = id(found.function), id(found.owner), len(self._above), frozenset(roles.items())
+        if name not in self._read:
+            names, above = Names(found.function, found.owner), (*self._above, found.code)
+            made = [Prover(node, roles, names, above, self._read) for node in nodes]
+            self._read[name] = found, made  # what is kept alive keeps its id
+        return self._read[name][1]
 
     def inside(
         self,
@@ -291,9 +291,8 @@ class Prover:
         inside = (n for n in all_nodes(node) if isinstance(n, ast.Name))
         bound = {n.id for n in inside if not isinstance(n.ctx, ast.Load)}
         hidden = self.names.hidden | own | bound
-        made = Prover(
-            node, _worth(roles), replace(self.names, hidden=hidden), (*self._above, node)
-        )
+        names = replace(self.names, hidden=hidden)
+        made = Prover(node, _worth(roles), names, (*self._above, node), self._read)
         made._inner = {n: f for n, f in self._inner.items() if n not in hidden} | made._inner
         return [made]
 
@@ -326,8 +325,13 @@ class Prover:
 
     # What leaves ----------------------------------------------------------------------------
 
-    def outputs(self, emits: Emits) -> Iterator[Output]:
+    def outputs(self, emits: Emits) -> tuple[Output, ...]:
         """What is emitted."""
+        if emits not in self._outputs:
+            self._outputs[emits] = tuple(self._find_outputs(emits))
+        return self._outputs[emits]
+
+    def _find_outputs(self, emits: Emits) -> Iterator[Output]:
         nothing = ast.Constant(value=None, lineno=getattr(self._node, "lineno", 0))
         if isinstance(self._node, ast.Lambda):
             results: list[ast.expr | None] = [self._node.body]
