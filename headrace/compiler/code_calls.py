@@ -21,6 +21,21 @@ _CO_VARARGS = 0x04
 MOST_DEPTH = 8
 """How deep calls are followed: the time per DoFn stays small."""
 
+_MOST_READ = 200
+"""How many functions are read for one question: each may call many, and their ways multiply."""
+
+
+class Budget:
+    """How many functions may still be read for one question; what lies beyond is distrusted."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_READ
+
+    def spend(self) -> bool:
+        """Read one more; False: no more."""
+        self._left -= 1
+        return self._left >= 0
+
 
 @dataclass(frozen=True, slots=True)
 class Callee:

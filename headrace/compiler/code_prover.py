@@ -14,7 +14,7 @@ from functools import cached_property
 from types import CodeType
 
 from headrace.compiler.code_bindings import Source, bindings, is_any_pair
-from headrace.compiler.code_calls import MOST_DEPTH, Callee, called, managed
+from headrace.compiler.code_calls import MOST_DEPTH, Budget, Callee, called, managed
 from headrace.compiler.code_displays import (
     Arguments,
     arguments,
@@ -75,6 +75,7 @@ class Prover:
         roles: what its parameters are, and the names of the functions around it.
         names: what all other names stand for.
         above: the functions through which this one was reached.
+        budget: how many more may be read; None: this one is the first.
     """
 
     def __init__(
@@ -83,10 +84,12 @@ class Prover:
         roles: Mapping[str, Value],
         names: Names,
         above: tuple[CodeType | FunctionNode, ...] = (),
+        budget: Budget | None = None,
     ) -> None:
         self._node = node
         self.names = names
         self._above = above
+        self._budget = budget or Budget()
         self._nodes = own_nodes(node)
         self._roles = dict(roles)
         self._inner: dict[str, FunctionNode] = {}  # functions made in this one
@@ -139,7 +142,7 @@ class Prover:
 
     @cached_property
     def _exposure(self) -> Exposure:
-        return Exposure(self._node, self.names)
+        return Exposure(self._node, self.names, self._budget)
 
     def _distrust_touched(self) -> None:
         """A key or element that is written into is no longer known to be what came."""
@@ -259,7 +262,7 @@ class Prover:
     ) -> list[Prover]:
         """Readers of a function that is called with these arguments."""
         nodes = nodes_of(found.code)
-        if found.code in self._above or len(self._above) >= MOST_DEPTH:
+        if found.code in self._above or len(self._above) >= MOST_DEPTH or not self._budget.spend():
             return []
         if any(isinstance(n, ast.AsyncFunctionDef) for n in nodes):
             return []
@@ -267,7 +270,8 @@ class Prover:
             return []
         roles = _worth(found.bound(args, named, more=more))
         names = Names(found.function, found.owner)
-        return [Prover(node, roles, names, (*self._above, found.code)) for node in nodes]
+        above = (*self._above, found.code)
+        return [Prover(node, roles, names, above, self._budget) for node in nodes]
 
     def inside(
         self,
@@ -278,7 +282,7 @@ class Prover:
         generators: bool = False,
     ) -> list[Prover]:
         """A reader of a function that is made in this one; it sees this one's names."""
-        if node in self._above or len(self._above) >= MOST_DEPTH:
+        if node in self._above or len(self._above) >= MOST_DEPTH or not self._budget.spend():
             return []
         if is_generator(node) and not generators:
             return []
@@ -291,9 +295,8 @@ class Prover:
         inside = (n for n in all_nodes(node) if isinstance(n, ast.Name))
         bound = {n.id for n in inside if not isinstance(n.ctx, ast.Load)}
         hidden = self.names.hidden | own | bound
-        made = Prover(
-            node, _worth(roles), replace(self.names, hidden=hidden), (*self._above, node)
-        )
+        names = replace(self.names, hidden=hidden)
+        made = Prover(node, _worth(roles), names, (*self._above, node), self._budget)
         made._inner = {n: f for n, f in self._inner.items() if n not in hidden} | made._inner
         return [made]
 
