@@ -46,18 +46,6 @@ PACKAGES = (
         plugins=(ABSL,),
     ),
     Package(
-        name="pangeo-forge-recipes",
-        version="0.10.8",
-        does="archives of climate data to Zarr",
-        # Its last release is of September 2024, and says so by no upper bounds.
-        needs=(
-            "zarr==2.18.3", "numcodecs<0.14", "xarray==2024.9.0", "kerchunk==0.2.7",
-            "pytest<8", "pytest-lazy-fixture", "s3fs", "gcsfs", "scipy", "click",
-        ),
-        tests=("tests/test_*.py",),
-        plugins=("pytest_lazyfixture",),
-    ),
-    Package(
         name="gfw-common",
         version="0.9.0",
         does="transforms for JSON, Avro, groups, windows; BigQuery with fakes",
@@ -73,14 +61,7 @@ PACKAGES = (
         needs=("nose", "testing.postgresql", "testing.mysqld"),
         tests=("beam_nuggets/**/test_*.py",),
     ),
-    Package(
-        name="rechunker",
-        version="0.5.4",
-        does="chunks of Zarr arrays anew, with an executor on Beam",
-        needs=("numcodecs<0.16", "xarray", "fsspec", "hypothesis"),
-        tests=("tests/test_rechunk.py",),
-    ),
-)  # fmt: skip
+)
 
 
 def package_of(name: str) -> Package | None:
