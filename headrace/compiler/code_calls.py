@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType, FunctionType, MethodType
+from typing import Any
 
 from headrace.compiler.code_names import MISSING, Names, receiver, static_attribute
 from headrace.compiler.code_values import Is, Value, tuple_of
@@ -20,6 +21,26 @@ _CO_VARARGS = 0x04
 
 MOST_DEPTH = 8
 """How deep calls are followed: the time per DoFn stays small."""
+
+_MOST_READ = 200
+"""How many functions are read for one question: each may call many, and their ways multiply."""
+
+
+class Budget:
+    """How many functions may still be read for one question; what lies beyond is distrusted.
+
+    `known` keeps what was read: each of the ways to a helper would read it again, and they double
+    with every helper between.
+    """
+
+    def __init__(self) -> None:
+        self._left = _MOST_READ
+        self.known: dict[Hashable, Any] = {}
+
+    def spend(self) -> bool:
+        """Read one more; False: no more."""
+        self._left -= 1
+        return self._left >= 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import dataclasses
 import logging
 from types import CodeType
 
-from headrace.compiler.code_calls import MOST_DEPTH, called
+from headrace.compiler.code_calls import MOST_DEPTH, Budget, called
 from headrace.compiler.code_names import Names
 from headrace.compiler.code_source import FunctionNode, all_nodes, nodes_of, parents_in
 
@@ -30,9 +30,10 @@ class Exposure:
     """What may happen to the objects behind the names of one function."""
 
     def __init__(
-        self, node: FunctionNode, names: Names, above: tuple[CodeType, ...] = ()
+        self, node: FunctionNode, names: Names, budget: Budget, above: tuple[CodeType, ...] = ()
     ) -> None:
         self._names = names
+        self._budget = budget
         self._above = above
         self._parents = parents_in(node)
         self.names: set[str] = set()
@@ -107,9 +108,12 @@ class Exposure:
             if at >= found.code.co_argcount:
                 return False
             param = found.code.co_varnames[at]
+        if not self._budget.spend():
+            return False
         nodes = nodes_of(found.code)
         inside = Names(found.function, found.owner)
-        exposures = [Exposure(n, inside, (*self._above, found.code)) for n in nodes]
+        above = (*self._above, found.code)
+        exposures = [Exposure(n, inside, self._budget, above) for n in nodes]
         return bool(exposures) and not any(
             param in e.names | e.given or any(n == param for n, _ in e.written) for e in exposures
         )

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable
 from types import CodeType
 
-from headrace.compiler.code_calls import MOST_DEPTH, Callee, called
+from headrace.compiler.code_calls import MOST_DEPTH, Budget, Callee, called
 from headrace.compiler.code_managers import lets_through
 from headrace.compiler.code_names import MISSING, Names
 from headrace.compiler.code_source import FunctionNode, all_nodes, nodes_of
@@ -33,6 +33,7 @@ class Items:
         names: what its names stand for; None: calls are not followed.
         count: how many outputs a call of a function makes.
         above: the functions through which this one was reached.
+        budget: how many more may be read; None: this one is the first.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class Items:
         names: Names | None,
         count: Callable[[FunctionNode, Items], Span],
         above: tuple[CodeType, ...] = (),
+        budget: Budget | None = None,
     ) -> None:
         self._node = node
         self._names = names
         self._count = count
         self._above = above
+        self._budget = budget or Budget()
 
     def of(self, value: ast.expr | None) -> Span:
         """How many items the value of an expression has, when it is returned or yielded from."""
@@ -163,10 +166,13 @@ class Items:
     def _helper(self, callee: Callee | None) -> Span:
         if callee is None or callee.code in self._above or len(self._above) >= MOST_DEPTH:
             return ANY
+        if not self._budget.spend():
+            return ANY
         found: Span | None = None
         names = Names(callee.function, callee.owner)
+        above = (*self._above, callee.code)
         for node in nodes_of(callee.code):
-            inside = Items(node, names, self._count, (*self._above, callee.code))
+            inside = Items(node, names, self._count, above, self._budget)
             counted = self._count(node, inside)
             found = counted if found is None else found.either(counted)
         return ANY if found is None else found

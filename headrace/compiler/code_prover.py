@@ -14,7 +14,7 @@ from functools import cached_property
 from types import CodeType
 
 from headrace.compiler.code_bindings import Source, bindings, is_any_pair
-from headrace.compiler.code_calls import MOST_DEPTH, Callee, called, managed
+from headrace.compiler.code_calls import MOST_DEPTH, Budget, Callee, called, managed
 from headrace.compiler.code_displays import (
     Arguments,
     arguments,
@@ -49,6 +49,7 @@ from headrace.compiler.code_values import (
     without,
 )
 
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """Something that leaves a function."""
@@ -65,8 +66,7 @@ class Prover:
         roles: what its parameters are, and the names of the functions around it.
         names: what all other names stand for.
         above: the functions through which this one was reached.
-        read: what was read before on behalf of the same function, or it would be read again for
-            each of the ways that lead to it, which double with every helper.
+        budget: how many more may be read, and what was; None: this one is the first.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class Prover:
         roles: Mapping[str, Value],
         names: Names,
         above: tuple[CodeType | FunctionNode, ...] = (),
-        read: dict[Hashable, tuple[Callee, list[Prover]]] | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._node = node
         self.names = names
         self._above = above
-        self._read = {} if read is None else read
+        self._budget = budget or Budget()
         self._outputs: dict[Emits, tuple[Output, ...]] = {}
         self._nodes = own_nodes(node)
         self._roles = dict(roles)
@@ -134,7 +134,7 @@ class Prover:
 
     @cached_property
     def _exposure(self) -> Exposure:
-        return Exposure(self._node, self.names)
+        return Exposure(self._node, self.names, self._budget)
 
     def _distrust_touched(self) -> None:
         """A key or element that is written into is no longer known to be what came."""
@@ -263,11 +263,14 @@ class Prover:
         roles = _worth(found.bound(args, named, more=more))
         # How deep it lies says how far it may follow helpers of its own.
         name = id(found.function), id(found.owner), len(self._above), frozenset(roles.items())
-        if name not in self._read:
+        known: dict[Hashable, tuple[Callee, list[Prover]]] = self._budget.known
+        if name not in known:
+            if not self._budget.spend():
+                return []
             names, above = Names(found.function, found.owner), (*self._above, found.code)
-            made = [Prover(node, roles, names, above, self._read) for node in nodes]
-            self._read[name] = found, made  # what is kept alive keeps its id
-        return self._read[name][1]
+            made = [Prover(node, roles, names, above, self._budget) for node in nodes]
+            known[name] = found, made  # what is kept alive keeps its id
+        return known[name][1]
 
     def inside(
         self,
@@ -278,7 +281,7 @@ class Prover:
         generators: bool = False,
     ) -> list[Prover]:
         """A reader of a function that is made in this one; it sees this one's names."""
-        if node in self._above or len(self._above) >= MOST_DEPTH:
+        if node in self._above or len(self._above) >= MOST_DEPTH or not self._budget.spend():
             return []
         if is_generator(node) and not generators:
             return []
@@ -292,7 +295,7 @@ class Prover:
         bound = {n.id for n in inside if not isinstance(n.ctx, ast.Load)}
         hidden = self.names.hidden | own | bound
         names = replace(self.names, hidden=hidden)
-        made = Prover(node, _worth(roles), names, (*self._above, node), self._read)
+        made = Prover(node, _worth(roles), names, (*self._above, node), self._budget)
         made._inner = {n: f for n, f in self._inner.items() if n not in hidden} | made._inner
         return [made]
 

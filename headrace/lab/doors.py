@@ -76,6 +76,8 @@ DOORS = (
          asks="a model of ordered regions on more channels than there are cores"),
     Door(name="beam-suites", module="beam_suites.command", extra="test",
          asks="Beam's own pipeline tests on headrace"),
+    Door(name="user-suites", module="user_suites.command", extra="test",
+         asks="tests of packages that build on Beam, on headrace and on Beam's own runner"),
 )
 #: The tables of a spec, and what each one asks.
 BY_SPEC = {

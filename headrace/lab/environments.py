@@ -30,9 +30,14 @@ class NotInstalledError(Exception):
 def folder_of(system: str) -> Path:
     """Give where the environment of a system lies, there or not."""
     (first, *_) = PACKAGES[system]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return cache / "headrace" / "lab" / f"{first.replace('==', '-')}-python{version}"
+    return cache() / f"{first.replace('==', '-')}-python{version}"
+
+
+def cache() -> Path:
+    """Give the folder in which environments lie, there or not."""
+    told = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return told / "headrace" / "lab"
 
 
 def python_of(system: str) -> Path:
@@ -61,22 +66,41 @@ def install(system: str, told: Callable[[str], None] = lambda _text: None) -> Pa
     folder = folder_of(system)
     if (folder / "bin" / "python").is_file():
         return folder
+
+    def fill(making: Path) -> None:
+        told(f"installing {' '.join(PACKAGES[system])}, some 600 MB; this takes minutes")
+        pip(making / "bin" / "python", "install", *PACKAGES[system])
+
+    told(f"making {folder}")
+    make(folder, fill)
+    return folder
+
+
+def make(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Make an environment beside its place, let it be filled, and move it there when it is whole.
+
+    Raises:
+        OptionError: a command has failed; says its last words.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        told(f"making {folder}")
         # Copies of scripts name their interpreter; only the interpreter is used, by its path.
         _run([sys.executable, "-m", "venv", str(making)])
-        told(f"installing {' '.join(PACKAGES[system])}, some 600 MB; this takes minutes")
-        _run([
-            str(making / "bin" / "python"), "-m", "pip", "install", "--quiet",
-            "--disable-pip-version-check", *PACKAGES[system],
-        ])
+        fill(making)
         making.rename(folder)
     except BaseException:
         shutil.rmtree(making, ignore_errors=True)
         raise
-    return folder
+
+
+def pip(python: Path, verb: str, *arguments: str) -> None:
+    """Run pip in an environment.
+
+    Raises:
+        OptionError: it has failed; says its last words.
+    """
+    _run([str(python), "-m", "pip", verb, "--quiet", "--disable-pip-version-check", *arguments])
 
 
 def _run(command: list[str]) -> None:

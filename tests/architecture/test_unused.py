@@ -15,6 +15,7 @@ FOLDERS = ("headrace", "examples")
 FOR_TESTS = {
     "headrace/lab/experiments/beam_suites/plugin.py: pytest_addoption": "pytest calls it",
     "headrace/lab/experiments/beam_suites/plugin.py: pytest_configure": "pytest calls it",
+    "headrace/lab/experiments/user_suites/absl_flags.py: pytest_configure": "pytest calls it",
     "headrace/lab/workloads/nexmark/winning_bids.py: Winner": "names the fields of a plain tuple",
 }
 

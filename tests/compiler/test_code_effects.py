@@ -142,7 +142,7 @@ def test_what_lies_too_deep_to_be_read_may_be_shared() -> None:
 
 
 def test_helpers_that_are_called_twice_each_are_read_once_for_each_depth() -> None:
-    """Whose key comes back was asked along every way: 1,600 readings for one generator of events."""
+    """Whose key comes back was asked along every way: 1,600 readings for a generator of events."""
     provers = mock.Mock(wraps=Prover)
     with mock.patch.object(code_prover, "Prover", provers):
         (node,) = nodes_of(web_a.__code__)

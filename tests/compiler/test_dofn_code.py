@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import time
 from pathlib import Path
@@ -442,3 +443,29 @@ def test_analysis_takes_milliseconds() -> None:
     for dofn in subjects:
         dofn_traits(dofn)
     assert (time.perf_counter() - started) / len(subjects) < 0.02
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("ask", ["lends(row)", "x = made(row)", "yield from many(row)"])
+def test_functions_that_fan_out_are_read_in_bounded_time(
+    ask: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight levels of helpers, each of which calls the next one twelve times: 430 million ways."""
+    lines = ["def step(pair):", "    row = {'key': pair[0], 'value': pair[1]}"]
+    lines += [f"    {ask.replace('(', '0(')}", "    yield row['key'], 1"]
+    for kind, call, end in (
+        ("lends", "{}(x)", "return len(x)"), ("made", "y = {}(y)", "return y"),
+        ("many", "yield from {}(x)", "yield x"),
+    ):
+        for level in range(9):
+            calls = [f"    {call.format(f'{kind}{level + 1}')}"] * 12 if level < 8 else []
+            lines += [f"def {kind}{level}(x):", "    y = x", *calls, f"    {end}"]
+    name = f"fan_out_{ask[0]}"
+    (tmp_path / f"{name}.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module(name)
+    began = time.process_time()
+    found = dofn_traits(beam.FlatMap(module.step).fn)
+    assert time.process_time() - began < 20
+    # A helper that was not read to its end may have changed the key.
+    assert found.forwarding is not KeyForwarding.FORWARDED or ask == "x = made(row)"

@@ -22,6 +22,7 @@ from headrace.lab.experiments.beam_suites.judge import Judged, complaints, judge
 from headrace.lab.experiments.beam_suites.page import page, totals
 from headrace.lab.experiments.beam_suites.results import read_folder
 from headrace.lab.experiments.beam_suites.run import run
+from headrace.lab.experiments.beam_suites.suite import beams_own
 
 PAGE = ROOT / "docs" / "beam-suites.md"
 RESULTS = ROOT / "results" / "beam-suites.json"
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="headrace-suites-") as folder:
         kept = args.keep or Path(folder)
         results = read_folder(kept) if args.no_run else run(
-            chosen, args.runner, kept, args.jobs, say
+            beams_own(), chosen, args.runner, kept, args.jobs, say
         )
     wanted = set(chosen)
     judged = judge((result for result in results if result.module in wanted), known)

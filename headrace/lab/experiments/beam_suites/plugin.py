@@ -1,8 +1,8 @@
 """The pytest plugin: swaps the runner for the whole session and writes one line for each test.
 
 `-p headrace.lab.experiments.beam_suites.plugin --suites-runner=headrace --suites-results=FILE`. A
-line is the JSON of a `Result`. Of the table of exceptions it takes the number of shards alone;
-which tests are expected to fail is judged later. Only pytest loads it.
+line is the JSON of a `Result`. Of the table of exceptions it takes the number of shards and what is
+not to be run; which tests are expected to fail is judged later. Only pytest loads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ import pytest
 from apache_beam.options.pipeline_options import enable_all_additional_type_checks
 
 from headrace.lab.experiments.beam_suites.carry import carried_records
-from headrace.lab.experiments.beam_suites.exceptions import SHARDS, read_table, row_for, shards_for
+from headrace.lab.experiments.beam_suites.exceptions import (
+    FILE,
+    SHARDS,
+    read_table,
+    row_for,
+    shards_for,
+)
 from headrace.lab.experiments.beam_suites.results import Ended, Result, as_line, read_folder
 from headrace.lab.experiments.beam_suites.swap import RUNNERS, runs_on
 
@@ -25,15 +31,18 @@ TEXT = 6_000
 
 
 def pytest_addoption(parser: Any) -> None:
-    """Add the two options."""
+    """Add the options."""
     group = parser.getgroup("suites")
+    group.addoption("--suites-table", default=str(FILE), metavar="FILE")
+    group.addoption("--suites-all-type-checks", action="store_true")
     group.addoption("--suites-runner", choices=sorted(RUNNERS), default="headrace")
     group.addoption("--suites-results", default=None, metavar="FILE")
 
 
 def pytest_configure(config: Any) -> None:
-    """Start recording. As in Beam's own settings, which the wheel lacks, all types are checked."""
-    enable_all_additional_type_checks()
+    """Start recording."""
+    if config.getoption("--suites-all-type-checks"):
+        enable_all_additional_type_checks()
     config.pluginmanager.register(Recorder(config), "suites-recorder")
 
 
@@ -47,7 +56,7 @@ class Recorder:
         self._stack = contextlib.ExitStack()
         self._pipelines = 0
         self._phases: list[Any] = []
-        self._known, _ = read_table()
+        self._known, _ = read_table(Path(config.getoption("--suites-table")))
         self._shards = SHARDS
 
     @pytest.hookimpl(wrapper=True)
@@ -130,10 +139,12 @@ class Recorder:
 
 
 def module_of(nodeid: str) -> str:
-    """Give the module's dotted name below apache_beam.
+    """Give the module's dotted name: of Beam's own below apache_beam, else below the root.
 
     >>> module_of("../lib/apache_beam/io/textio_test.py::T::test_a")
     'io.textio_test'
+    >>> module_of("tests/test_writers.py::test_b")
+    'tests.test_writers'
     """
     path = nodeid.partition("::")[0].rpartition("apache_beam/")[2]
     return path.removesuffix(".py").replace("/", ".")

@@ -10,20 +10,20 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.lab.commands import PACKAGES, python_path
+from headrace.lab.commands import python_path
 from headrace.lab.experiments.beam_suites.results import (
     Result,
     forget_begun,
     read_folder,
     read_lines,
 )
+from headrace.lab.experiments.beam_suites.suite import Suite
 
 WORKER = "headrace.lab.experiments.beam_suites.worker"
 #: A test has this long before pytest interrupts it, and its process before it is killed.
@@ -53,8 +53,9 @@ class Lane:
 
 
 def run(
-    modules: Sequence[str], runner: str, folder: Path, jobs: int, say: Callable[[str], None]
-) -> list[Result]:
+    suite: Suite, modules: Sequence[str], runner: str, folder: Path, jobs: int,
+    say: Callable[[str], None],
+) -> list[Result]:  # fmt: skip
     """Run what the folder has no results of yet; give all results."""
     folder.mkdir(parents=True, exist_ok=True)
     forget_begun(folder)
@@ -65,7 +66,7 @@ def run(
         for index in range(jobs)
     ]
     try:
-        while any([_keep_going(lane, runner, folder, say) for lane in lanes]):
+        while any([_keep_going(lane, suite, runner, folder, say) for lane in lanes]):
             time.sleep(0.5)
     finally:
         for lane in lanes:
@@ -73,7 +74,9 @@ def run(
     return read_folder(folder)
 
 
-def _keep_going(lane: Lane, runner: str, folder: Path, say: Callable[[str], None]) -> bool:
+def _keep_going(
+    lane: Lane, suite: Suite, runner: str, folder: Path, say: Callable[[str], None]
+) -> bool:
     process = lane.process
     if process is not None and process.poll() is None:
         if lane.is_silent(time.time()):
@@ -88,9 +91,12 @@ def _keep_going(lane: Lane, runner: str, folder: Path, say: Callable[[str], None
     lane.results.touch()
     with (folder / f"{lane.results.stem}.log").open("ab") as log:
         lane.process = subprocess.Popen(
-            [sys.executable, "-m", WORKER, runner, str(lane.results), str(TEST_SECONDS), *left],
-            cwd=PACKAGES, env=_environment(), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            [
+                suite.python, "-m", WORKER, suite.as_text(), runner, str(lane.results),
+                str(TEST_SECONDS), *left,
+            ],
+            cwd=suite.folder, env=_environment(suite), stdout=log, stderr=log,
+            stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     return True
 
@@ -104,9 +110,11 @@ def _end(lane: Lane) -> None:
         lane.process.wait()
 
 
-def _environment() -> dict[str, Any]:
+def _environment(suite: Suite) -> dict[str, Any]:
     return {
         **os.environ,
-        "PYTHONPATH": python_path(),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([*suite.path, python_path()]),
+        "PYSPARK_PYTHON": suite.python,
+        # Two environments may be on the path, and a plugin of one need not fit pytest of the other.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }

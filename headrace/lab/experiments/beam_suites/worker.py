@@ -1,7 +1,8 @@
 """One process of a run: takes modules one after the other, on one Spark session.
 
-`python -m headrace.lab.experiments.beam_suites.worker RUNNER RESULTS SECONDS MODULE...`. Whatever
-it did is in RESULTS, line by line; the process may be killed at any time, and another one goes on.
+`python -m headrace.lab.experiments.beam_suites.worker SUITE RUNNER RESULTS SECONDS MODULE...`.
+Whatever it did is in RESULTS, line by line; the process may be killed at any time, and another one
+goes on.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.lab.experiments.beam_suites.discover import FOLDER
 from headrace.lab.experiments.beam_suites.results import Ended, Result, as_line
+from headrace.lab.experiments.beam_suites.suite import read_suite
 
 #: What swaps the runner and writes results down.
 PLUGIN = "headrace.lab.experiments.beam_suites.plugin"
@@ -22,19 +23,18 @@ def main(arguments: Sequence[str]) -> int:
     """Run the modules."""
     import pytest
 
-    runner, results, seconds, *modules = arguments
+    line, runner, results, seconds, *modules = arguments
+    suite = read_suite(line)
     sys.argv = sys.argv[:1]  # Beam's tests read pipeline options from it
     for module in modules:
         began = time.monotonic()
-        path = FOLDER.joinpath(*module.split(".")).with_suffix(".py")
         code = pytest.main(
             [
-                str(path), "-c", "/dev/null", f"--rootdir={FOLDER.parent}",
-                "--import-mode=importlib", "-p", "no:cacheprovider", "-p", PLUGIN,
-                f"--suites-runner={runner}",
-                f"--suites-results={results}", f"--timeout={seconds}", "-W", "ignore", "-q",
-                "--no-header", "--no-summary", "--tb=short", "--show-capture=no",
-                "-o", "python_functions=",  # as in Beam's own settings: helpers are no tests
+                str(suite.file_of(module)), "-c", "/dev/null", "-p", "no:cacheprovider",
+                "-p", "pytest_timeout", "-p", PLUGIN, f"--suites-runner={runner}",
+                f"--suites-table={suite.table}", f"--suites-results={results}",
+                f"--timeout={seconds}", "-W", "ignore", "-q", "--no-header", "--no-summary",
+                "--tb=short", "--show-capture=no", *suite.options,
             ]  # fmt: skip
         )
         broken = code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)

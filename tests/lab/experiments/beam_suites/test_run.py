@@ -11,6 +11,7 @@ from headrace.lab.experiments.beam_suites.command import main
 from headrace.lab.experiments.beam_suites.discover import modules
 from headrace.lab.experiments.beam_suites.results import Ended, Result, as_line, read_lines
 from headrace.lab.experiments.beam_suites.run import run
+from headrace.lab.experiments.beam_suites.suite import beams_own
 from headrace.lab.experiments.beam_suites.swap import asks_for_a_local_one, runs_on
 
 
@@ -47,11 +48,11 @@ def test_a_swapped_pipeline_is_counted_and_beam_is_put_back() -> None:
 
 def test_a_module_of_beams_runs_in_a_process_and_is_not_run_twice(tmp_path: Path) -> None:
     said: list[str] = []
-    found = run(["pvalue_test"], "inline", tmp_path, 1, said.append)
+    found = run(beams_own(), ["pvalue_test"], "inline", tmp_path, 1, said.append)
     outcomes = {each.test: each.outcome for each in found}
     assert outcomes["PValueTest::test_pvalue_expected_arguments"] is Ended.PASSED
     assert set(outcomes.values()) == {Ended.PASSED}
-    assert run(["pvalue_test"], "inline", tmp_path, 1, said.append) == found
+    assert run(beams_own(), ["pvalue_test"], "inline", tmp_path, 1, said.append) == found
     assert len(said) == 1
     assert sum(len(read_lines(file)) for file in tmp_path.glob("*.jsonl")) == len(found)
 
@@ -60,7 +61,7 @@ def test_what_an_interrupted_run_had_begun_is_run_again(tmp_path: Path) -> None:
     test = "PValueTest::test_pvalue_expected_arguments"
     begun = Result("pvalue_test", test, Ended.BEGUN, 0.0, 0, "")
     (tmp_path / "old.jsonl").write_text(as_line(begun), encoding="utf-8")
-    found = run(["pvalue_test"], "inline", tmp_path, 1, lambda _: None)
+    found = run(beams_own(), ["pvalue_test"], "inline", tmp_path, 1, lambda _: None)
     assert {each.test: each.outcome for each in found}[test] is Ended.PASSED
 
 

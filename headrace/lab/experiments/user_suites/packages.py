@@ -1,0 +1,69 @@
+"""The packages whose tests are run: versions, what their tests need, where these lie.
+
+Frozen data, kept by hand. A package belongs here if its source distribution has tests that build
+pipelines and if they need no cloud. Makes and runs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """A package of the index."""
+
+    name: str
+    version: str
+    does: str  # a few words
+    extras: str = ""  # as pip takes them, between brackets
+    needs: tuple[str, ...] = ()  # requirements of its tests; and what its age asks for
+    tests: tuple[str, ...]  # patterns below the source distribution's folder
+    plugins: tuple[str, ...] = ()  # of pytest's
+
+    @property
+    def requirement(self) -> str:
+        """The source distribution, as pip names it."""
+        return f"{self.name}=={self.version}"
+
+    def modules(self, root: Path) -> list[str]:
+        """Give the modules with tests, dotted, below the unpacked source distribution."""
+        found = {path for pattern in self.tests for path in root.glob(pattern)}
+        return sorted(".".join(path.relative_to(root).with_suffix("").parts) for path in found)
+
+
+#: Lets tests read absl's flags, as the package's own runs do; not in its source distribution.
+ABSL = "headrace.lab.experiments.user_suites.absl_flags"
+
+PACKAGES = (
+    Package(
+        name="xarray-beam",
+        version="0.11.5",
+        does="labelled arrays in chunks, Zarr",
+        needs=("absl-py", "h5netcdf", "hypothesis", "zarr>=3"),
+        tests=("xarray_beam/**/*_test.py",),
+        plugins=(ABSL,),
+    ),
+    Package(
+        name="gfw-common",
+        version="0.9.0",
+        does="transforms for JSON, Avro, groups, windows; BigQuery with fakes",
+        extras="beam,bq",
+        needs=("avro", "pytest-mock"),
+        tests=("tests/beam/**/test_*.py",),
+        plugins=("pytest_mock",),
+    ),
+    Package(
+        name="beam-nuggets",
+        version="0.18.1",
+        does="tables of databases by SQLAlchemy",
+        needs=("nose", "testing.postgresql", "testing.mysqld"),
+        tests=("beam_nuggets/**/test_*.py",),
+    ),
+)
+
+
+def package_of(name: str) -> Package | None:
+    """Give the package of this name; None if there is none."""
+    return next((each for each in PACKAGES if each.name == name), None)

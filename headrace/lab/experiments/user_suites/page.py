@@ -1,0 +1,88 @@
+"""Lays verdicts out as the page docs/user-suites.md. Runs and judges nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from headrace.lab.experiments.beam_suites.exceptions import Kind
+from headrace.lab.experiments.beam_suites.judge import Judged, Meaning
+from headrace.lab.experiments.beam_suites.page import exceptions, shorten
+from headrace.lab.experiments.user_suites.verdicts import Verdict
+
+HEAD = """# Packages that build on Beam, on headrace
+
+Packages of the package index whose source distributions bring tests that build pipelines. Their
+tests run here unmodified, with headrace in the place of Beam's local runner: Spark, `local[2]`, two
+shards. Each package has an environment of its own, which the command makes in the user's cache;
+Beam and Spark in it are those of headrace. The same tests run on Beam's local runner first: what
+fails there too, with the packages of today, is not ours.
+
+```sh
+headrace lab run user-suites                    # all of them
+headrace lab run user-suites xarray-beam        # one
+headrace lab run user-suites --page --save      # also this page and results/user-suites.json
+```
+
+A test that passes on Beam's local runner and cannot pass on headrace stands in
+`headrace/lab/experiments/user_suites/exceptions.toml` with its reason; a failure that is not there
+ends the command with 1.
+
+"""
+
+SAID = {
+    Kind.ONE_SHARD: "passed, with one shard",
+    Kind.IN_PROCESS: "impossible out of process",
+    Kind.OTHER_RUNNER: "asks for another runner",
+    Kind.BEAM: "fails on Beam's local runner too",
+    Kind.OURS: "ours to mend",
+}
+
+
+def page(verdicts: Sequence[Verdict], when: str) -> str:
+    """Give the whole page."""
+    return "".join([HEAD, when, "\n\n", table(verdicts), *map(_section, verdicts)])
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """A row for each package."""
+    lines = [
+        "| package | version | what it does | tests | with pipelines | passed | skipped "
+        "| fail on Beam's runner too | impossible | ours |\n"
+        "|---|---|---|--:|--:|--:|--:|--:|--:|--:|\n"
+    ]
+    for each in verdicts:
+        meanings = Counter(one.verdict for one in each.judged)
+        theirs = sum(1 for one in each.judged if _fails_for(one, Kind.BEAM))
+        piped = sum(1 for one in each.judged if one.result.pipelines)
+        lines.append(
+            f"| {each.package.name} | {each.package.version} | {each.package.does} "
+            f"| {len(each.judged)} | {piped} | {meanings[Meaning.PASSED]} "
+            f"| {meanings[Meaning.SKIPPED]} | {theirs} "
+            f"| {meanings[Meaning.IMPOSSIBLE] - theirs} | {meanings[Meaning.OURS]} |\n"
+        )
+    return "".join(lines)
+
+
+def _fails_for(one: Judged, kind: Kind) -> bool:
+    return one.verdict is Meaning.IMPOSSIBLE and one.row is not None and one.row.kind is kind
+
+
+def _section(each: Verdict) -> str:
+    parts = [f"\n## {each.package.name}\n"]
+    if each.missing:
+        parts.append(f"\n**Not gone through to the end:** {', '.join(each.missing)}.\n")
+    skipped = Counter(
+        shorten(one.result.text) for one in each.judged if one.verdict is Meaning.SKIPPED
+    )
+    if skipped:
+        parts.append("\nSkipped by the package:\n\n")
+        parts += [f"* {reason}: {count}\n" for reason, count in skipped.most_common()]
+    for kind, said in SAID.items():
+        told = exceptions(each.judged, kind)
+        if not told.endswith("None.\n"):
+            listed = told.partition("\n\n* ")[2]
+            parts.append(f"\n{said[0].upper()}{said[1:]}:\n\n* {listed}")
+    if len(parts) == 1:
+        parts.append("\nAll passed.\n")
+    return "".join(parts)

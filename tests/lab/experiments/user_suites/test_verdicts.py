@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from headrace.lab.experiments.beam_suites.exceptions import Kind, Known
+from headrace.lab.experiments.beam_suites.judge import Meaning, complaints
+from headrace.lab.experiments.beam_suites.results import Ended, Result
+from headrace.lab.experiments.user_suites.packages import Package
+from headrace.lab.experiments.user_suites.page import page, table
+from headrace.lab.experiments.user_suites.verdicts import Verdict, verdict
+
+PACKAGE = Package(name="theirs", version="1.2", does="things", tests=("tests/test_*.py",))
+ENDED = Result("tests.test_a", "", Ended.PASSED, 1.0, 0, "")
+
+
+def said(test: str, outcome: Ended, text: str = "", pipelines: int = 1) -> Result:
+    return Result("tests.test_a", test, outcome, 0.1, pipelines, text)
+
+
+def judged(
+    ours: list[Result], yardstick: list[Result], known: tuple[Known, ...] = ()
+) -> Verdict:
+    return verdict(PACKAGE, ["tests.test_a"], [*ours, ENDED], [*yardstick, ENDED], known)
+
+
+def test_a_failure_on_beams_runner_too_is_not_ours_and_its_own_words_are_the_reason() -> None:
+    text = "E   TypeError: open_group() got\nE     more"
+    found = judged([said("test_x[a-1]", Ended.FAILED)], [said("test_x[a-1]", Ended.FAILED, text)])
+    (one,) = found.judged
+    assert one.verdict is Meaning.IMPOSSIBLE
+    assert one.row is not None
+    assert (one.row.kind, one.row.reason) == (Kind.BEAM, "TypeError: open_group() got")
+    assert complaints(found.judged) == []
+
+
+def test_a_failure_of_another_parameter_is_ours() -> None:
+    """Brackets in a test's name are its parameters, not a pattern."""
+    ours = [said("test_x[ab]", Ended.FAILED), said("test_x[a]", Ended.FAILED, "E   ValueError: 1")]
+    yardstick = [said("test_x[ab]", Ended.FAILED), said("test_x[a]", Ended.PASSED)]
+    verdicts = {each.name: each.verdict for each in judged(ours, yardstick).judged}
+    assert verdicts == {
+        "tests.test_a::test_x[a]": Meaning.OURS, "tests.test_a::test_x[ab]": Meaning.IMPOSSIBLE,
+    }
+
+
+def test_a_test_that_only_beams_runner_fails_is_no_complaint() -> None:
+    found = judged([said("test_x", Ended.PASSED)], [said("test_x", Ended.FAILED)])
+    assert [each.verdict for each in found.judged] == [Meaning.PASSED]
+
+
+def test_a_row_of_the_table_explains_what_is_headraces_alone() -> None:
+    row = Known(tests=("tests.test_a::test_x",), kind=Kind.IN_PROCESS, reason="looks at a mock")
+    found = judged([said("test_x", Ended.FAILED)], [said("test_x", Ended.PASSED)], (row,))
+    assert [each.row for each in found.judged] == [row]
+    assert complaints(found.judged) == []
+
+
+def test_a_module_that_one_run_did_not_end_is_missing() -> None:
+    found = verdict(PACKAGE, ["tests.test_a"], [ENDED], [], ())
+    assert found.missing == ("tests.test_a",)
+
+
+def test_the_page_counts_each_test_in_one_column_and_names_what_fails() -> None:
+    row = Known(tests=("tests.test_a::test_m",), kind=Kind.IN_PROCESS, reason="looks at a mock")
+    ours = [
+        said("test_p", Ended.PASSED), said("test_q", Ended.PASSED, pipelines=0),
+        said("test_s", Ended.SKIPPED, "Skipped: no server", 0), said("test_m", Ended.FAILED),
+        said("test_t", Ended.FAILED), said("test_o", Ended.FAILED, "E   KeyError: 3"),
+    ]
+    yardstick = [said("test_t", Ended.FAILED, "E   ImportError: no nose")]
+    found = judged(ours, yardstick, (row,))
+    assert table([found]).splitlines()[-1] == (
+        "| theirs | 1.2 | things | 6 | 4 | 2 | 1 | 1 | 1 | 1 |"
+    )
+    made = page([found], "Made today.")
+    assert "* no server: 1\n" in made
+    assert "* ImportError: no nose:\n  * `tests.test_a::test_t`\n" in made
+    assert "* looks at a mock:\n  * `tests.test_a::test_m`\n" in made
+    assert "* not explained yet:\n  * `tests.test_a::test_o`\n" in made
