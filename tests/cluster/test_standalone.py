@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 SLOW = "HEADRACE_SLOW" in os.environ
-SHARDS = (1, 2, 3, 7) if SLOW else (1, 3)
+SHARDS = (1, 2, 3, 7) if SLOW else (3,)
 MASTERS = ("local[1]", "local[2]") if SLOW else ("local[2]",)
 DRIVER_SECONDS = 400
 #: The victim sleeps for 240 s: an error that comes sooner did not wait for it.
