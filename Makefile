@@ -17,8 +17,8 @@ PYTHON ?= $(shell for name in $(CANDIDATES); do \
 
 LOCK_PYTHON := 3.11
 # Each has a Spark of its own, which waits often: more than there are cores.
-TEST_PROCESSES := 3
-# A file is run by one process, in the order of tests/conftest.py: long ones first.
+TEST_PROCESSES := 4
+# A group is run by one process, in the order of tests/packing.py: long ones first.
 SIDE_BY_SIDE := -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 # Tests start hundreds of processes: they load what was compiled once.
 unexport PYTHONDONTWRITEBYTECODE

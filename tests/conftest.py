@@ -6,10 +6,12 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests.packing import Groups, in_order
 from tests.s3 import s3  # noqa: F401 (fixtures, for every test that asks for them)
 from tests.spark_session import forget_connection, spark  # noqa: F401
 
@@ -68,11 +70,16 @@ def pytest_collection_finish() -> None:
     pytest_collectstart()
 
 
+@pytest.hookimpl(optionalhook=True)  # where pytest-xdist deals out
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
+    """Let a process run the tests of a group, whatever `--dist` says."""
+    return Groups(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Turn every gap marker into the skip or the strict expected failure it stands for.
 
     Time limits are there for tests that hang: where processes share the cores, all take longer.
-    Long files come first.
     """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     for item in items:
@@ -94,10 +101,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if runs
                 else pytest.mark.skip(reason=reason)
             )
-    # A file is one piece of work for a process. Those that need a JVM take longest, many of them
-    # with few tests: begun last, they would leave the other processes without work.
-    long = {item.path for item in items if item.get_closest_marker("spark")}
-    items.sort(key=lambda item: item.path not in long)
+    in_order(items)
 
 
 def gap_reason(marker: pytest.Mark, where: str) -> str:

@@ -1,4 +1,7 @@
-"""Runs pipelines that go wrong, on Spark and on Beam's local runner, and keeps what they raise."""
+"""Runs pipelines that go wrong, in one process, on Spark and on Beam's local runner.
+
+Keeps what they raise.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from headrace.runner import SparkRunner
+from tests.places import Place
 from tests.spark_session import shared_session
 
 Build = Callable[[beam.Pipeline], Any]
@@ -28,6 +32,12 @@ def spark_pipeline(*options: str, shards: int = 2) -> beam.Pipeline:
 def failure_on_spark(build: Build) -> BaseException:
     """Run on Spark; give what the user meets."""
     return _failure(spark_pipeline(), build)
+
+
+def failure_at(place: Place, build: Build) -> BaseException:
+    """Run at a place; give what the user meets."""
+    options = PipelineOptions(["--shards=2", "--progress=off"])
+    return _failure(beam.Pipeline(runner=place.runner(), options=options), build)
 
 
 def failure_on_beam(build: Build) -> BaseException:

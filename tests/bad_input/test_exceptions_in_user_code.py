@@ -19,13 +19,15 @@ from apache_beam.transforms.userstate import (
 from tests.bad_input.harness import (
     Build,
     assert_session_still_works,
+    failure_at,
     failure_on_beam,
     failure_on_spark,
     shown,
     spark_pipeline,
 )
+from tests.places import SLOW, Place
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(60, func_only=True)]
 
 
 class Fault(Exception):
@@ -243,6 +245,19 @@ UNNAMED: dict[str, Build] = {
 }  # fmt: skip
 
 
+def everywhere(places: Iterable[str], *on_spark: str) -> list[Any]:
+    """Give each place of a fault in one process, and some on Spark; HEADRACE_SLOW=1: all."""
+    names = list(places)
+    assert set(on_spark) <= set(names)
+    return [
+        *(pytest.param(name, Place.PROCESS, id=f"{name}-process") for name in names),
+        *(
+            pytest.param(name, Place.SPARK, marks=pytest.mark.spark, id=f"{name}-spark")
+            for name in (names if SLOW else on_spark)
+        ),
+    ]
+
+
 def check_arrival(failure: BaseException, place: str) -> None:
     assert type(failure) is Fault
     assert f"a stone in {place}" in str(failure)
@@ -251,28 +266,40 @@ def check_arrival(failure: BaseException, place: str) -> None:
     assert shown(failure).count("--- traceback on the worker ---") == 1
 
 
-@pytest.mark.parametrize("place", NAMED)
-def test_an_exception_arrives_with_its_type_its_step_and_its_traceback(place: str) -> None:
-    failure = failure_on_spark(NAMED[place])
+@pytest.mark.parametrize(("place", "where"), everywhere(NAMED, "setup", "process", "timer"))
+def test_an_exception_arrives_with_its_type_its_step_and_its_traceback(
+    place: str, where: Place
+) -> None:
+    failure = failure_at(where, NAMED[place])
     check_arrival(failure, place)
     assert str(failure) == f"a stone in {place} [while running 'Group/Step']"
     local = failure_on_beam(NAMED[place])
     assert (type(failure), str(failure)) == (type(local), str(local))
-    assert_session_still_works()
+    if where is Place.SPARK:
+        assert_session_still_works()
 
 
-@pytest.mark.parametrize("place", UNNAMED)
-def test_an_exception_outside_a_step_arrives_with_its_type_and_its_traceback(place: str) -> None:
-    failure = failure_on_spark(UNNAMED[place])
+@pytest.mark.parametrize(
+    ("place", "where"), everywhere(UNNAMED, "merge_accumulators", "encode", "decode")
+)
+def test_an_exception_outside_a_step_arrives_with_its_type_and_its_traceback(
+    place: str, where: Place
+) -> None:
+    failure = failure_at(where, UNNAMED[place])
     check_arrival(failure, place.partition(",")[0])
-    assert_session_still_works()
+    if where is Place.SPARK:
+        assert_session_still_works()
 
 
-@pytest.mark.parametrize("place", ["combine setup", "merge_accumulators", "encode", "merge"])
-def test_an_exception_outside_a_step_names_the_stage(place: str) -> None:
-    assert "Group/Step" in shown(failure_on_spark(UNNAMED[place]))
+@pytest.mark.parametrize(
+    ("place", "where"),
+    everywhere(["combine setup", "merge_accumulators", "encode", "merge"], "encode"),
+)
+def test_an_exception_outside_a_step_names_the_stage(place: str, where: Place) -> None:
+    assert "Group/Step" in shown(failure_at(where, UNNAMED[place]))
 
 
+@pytest.mark.spark
 def test_a_failing_teardown_is_logged_and_spoils_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -290,6 +317,7 @@ class StonyTwice(Stony):
         raise RuntimeError(message)
 
 
+@pytest.mark.spark
 def test_a_failing_teardown_does_not_hide_the_first_failure() -> None:
     failure = failure_on_spark(
         lambda p: p | beam.Create([1]) | "Step" >> beam.ParDo(StonyTwice("process"))

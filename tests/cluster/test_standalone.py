@@ -12,19 +12,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cluster.standalone import JAVA_OPTIONS, Standalone, standalone
+from tests.cluster.standalone import JAVA_OPTIONS, Standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 SLOW = "HEADRACE_SLOW" in os.environ
-SHARDS = (1, 2, 3, 7) if SLOW else (1, 3)
+SHARDS = (1, 2, 3, 7) if SLOW else (3,)
 MASTERS = ("local[1]", "local[2]") if SLOW else ("local[2]",)
 DRIVER_SECONDS = 400
 #: The victim sleeps for 240 s: an error that comes sooner did not wait for it.
@@ -80,12 +79,6 @@ def local_runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]
     places = [word for place in ("beam", *MASTERS) for word in ("--place", place)]
     shards = [word for number in SHARDS for word in ("--shards", str(number))]
     return drive(tmp_path_factory.mktemp("local"), *places, *shards)
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
-    with standalone(tmp_path_factory.mktemp("standalone"), workers=2) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

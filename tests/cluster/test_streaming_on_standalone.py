@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.standalone import JAVA_OPTIONS, standalone
+from tests.cluster.standalone import JAVA_OPTIONS, Standalone
 from tests.cluster.stream_driver import EPOCHS, KEYS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -34,11 +34,11 @@ def drive(folder: Path, master: str, *more: str) -> dict[str, Any]:
     return dict(json.loads(out.read_text()))
 
 
-def test_shards_stay_on_their_executors_and_the_answer_is_right(tmp_path: Path) -> None:
+def test_shards_stay_on_their_executors_and_the_answer_is_right(
+    cluster: Standalone, tmp_path: Path
+) -> None:
     """Two executors, each with copies of its own: a shard that moves must be restored."""
-    (tmp_path / "cluster").mkdir()
-    with standalone(tmp_path / "cluster", workers=2) as running:
-        told = drive(tmp_path / "staying", running.master)
+    told = drive(tmp_path / "staying", cluster.master)
     assert told["state"] == "DONE"
     assert told["lines"] == sorted(f"k{n} {EPOCHS}" for n in range(KEYS))
     assert told["copies"] == 2, "both executors had shards"

@@ -1,4 +1,7 @@
-"""Beam's example programs, as the wheel ships them, give on Spark what they give locally."""
+"""Beam's example programs, as the wheel ships them, give on headrace what they give locally.
+
+Those of ON_SPARK run on Spark, the others in one process; with HEADRACE_SLOW=1 all do both.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,13 @@ from typing import Any
 
 import pytest
 
+from tests.places import SLOW, Place
 from tests.spark_session import shared_session
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(60, func_only=True)]
+pytestmark = [pytest.mark.timeout(60, func_only=True)]
 
-OURS = ("--runner=headrace.SparkRunner", "--shards=2", "--progress=off")
+RUNNERS = {Place.SPARK: "headrace.SparkRunner", Place.PROCESS: "headrace.testing.LocalRunner"}
+OURS = (f"--runner={RUNNERS[Place.SPARK]}", "--shards=2", "--progress=off")
 #: Beam's local runner by its full name: the short one may reach for a binary from the network.
 LOCAL = ("--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner",)
 
@@ -190,12 +195,35 @@ def lines_of(folder: Path, normalise: Callable[[str], str] = as_it_is) -> dict[s
     return {name: sorted(lines) for name, lines in found.items()}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.module)
+#: Text in and out, metrics, several outputs, side inputs, joins, sessions, data frames.
+ON_SPARK = {
+    "wordcount_with_metrics", "dataframe.wordcount", "cookbook.multiple_output_pardo",
+    "complete.tfidf", "complete.top_wikipedia_sessions", "cookbook.mergecontacts",
+}  # fmt: skip
+
+
+def in_their_places() -> list[Any]:
+    """Give every example with the place where it runs."""
+    assert {example.module for example in EXAMPLES} >= ON_SPARK
+    found: list[Any] = []
+    for example in EXAMPLES:
+        on_spark = example.module in ON_SPARK
+        if on_spark or SLOW:
+            name = f"{example.module}-spark"
+            found.append(pytest.param(example, Place.SPARK, marks=pytest.mark.spark, id=name))
+        if not on_spark or SLOW:
+            found.append(pytest.param(example, Place.PROCESS, id=f"{example.module}-process"))
+    return found
+
+
+@pytest.mark.parametrize(("example", "where"), in_their_places())
 def test_an_example_of_beam_gives_what_the_local_runner_gives(
-    example: Example, tmp_path: Path
+    example: Example, where: Place, tmp_path: Path
 ) -> None:
-    shared_session()  # the active session, which a runner made from its name alone will use
-    ours = outputs(example, tmp_path / "ours", OURS)
+    if where is Place.SPARK:
+        shared_session()  # the active session, which a runner made from its name alone will use
+    options = (f"--runner={RUNNERS[where]}", *OURS[1:])
+    ours = outputs(example, tmp_path / "ours", options)
     local = outputs(example, tmp_path / "beam", LOCAL)
     assert any(ours.values())
     assert ours == local
@@ -204,6 +232,7 @@ def test_an_example_of_beam_gives_what_the_local_runner_gives(
         assert tuple(lines) == example.expected
 
 
+@pytest.mark.spark
 def test_estimate_pi_comes_close_to_pi(tmp_path: Path) -> None:
     shared_session()
     example = Example("complete.estimate_pi", {}, ("--output={out}/o",))
@@ -216,6 +245,7 @@ def test_estimate_pi_comes_close_to_pi(tmp_path: Path) -> None:
     assert math.isclose(estimate, math.pi, abs_tol=0.005)
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(240, func_only=True)
 def test_an_example_run_as_a_program_starts_its_own_session(tmp_path: Path) -> None:
     """As a user would from the shell: the example is `__main__`, nothing is set up before."""

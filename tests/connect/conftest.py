@@ -1,4 +1,4 @@
-"""One server for all tests here, and a session on it."""
+"""One server for all tests here, and a session on it; one process runs them (tests/packing.py)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,31 @@ from typing import Any
 
 import pytest
 
+from headrace.engine.jars import fetch, fetched
+from headrace.errors import HeadraceError
 from tests.connect.server import connect_server, remote_session
 
 
-@pytest.fixture(scope="package")
-def address() -> Iterator[str]:
-    with connect_server() as found:
+@pytest.fixture(scope="session")
+def connector() -> str:
+    """Spark's connector for Kafka, as a setting; empty if it cannot be fetched."""
+    try:
+        if not fetched("kafka"):
+            fetch("kafka")
+    except HeadraceError:
+        return ""
+    return ",".join(map(str, fetched("kafka")))
+
+
+@pytest.fixture(scope="session")
+def address(connector: str) -> Iterator[str]:
+    with connect_server(**({"spark.jars": connector} if connector else {})) as found:
         yield found
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def remote(address: str) -> Iterator[Any]:
     session = remote_session(address)
     yield session
     session.stop()
+

@@ -11,13 +11,10 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import headrace
-from headrace.engine.jars import fetch, fetched
 from headrace.engine.kafka_source import limited
-from headrace.errors import HeadraceError
 from headrace.io import WriteToSpark
 from headrace.io.kafka import ReadFromKafka
 from headrace.state.crash_points import Point, observed
-from tests.connect.server import connect_server, remote_session
 from tests.kafka.broker import Broker, jars, running
 from tests.places import SLOW
 
@@ -34,18 +31,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def with_connector() -> Iterator[Any]:
-    try:
-        if not fetched("kafka"):
-            fetch("kafka")
-    except HeadraceError as error:
-        pytest.skip(f"no connector of Spark's: {error}")
-    found = ",".join(map(str, fetched("kafka")))
-    with connect_server(**{"spark.jars": found}) as address:
-        session = remote_session(address)
-        yield session
-        session.stop()
+@pytest.fixture
+def with_connector(remote: Any, connector: str) -> Any:
+    if not connector:
+        pytest.skip("no connector of Spark's: `headrace doctor --fetch kafka` says why")
+    return remote
 
 
 class EndedError(Exception):

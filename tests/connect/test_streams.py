@@ -30,8 +30,11 @@ import headrace
 from headrace.errors import UnsupportedTransformError
 from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.state.crash_points import Point, observed
+from tests.places import SLOW
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+GAPS = [Point.AFTER_MANIFEST, Point.BEFORE_TASKS]
 
 
 def pipeline(remote: Any, *flags: str) -> beam.Pipeline:
@@ -89,7 +92,7 @@ def test_a_test_stream_through_windows_to_a_folder(remote: Any, tmp_path: Path) 
     assert counter.committed == 4
 
 
-@pytest.mark.parametrize("gap", [Point.BEFORE_TASKS, Point.AFTER_MANIFEST])
+@pytest.mark.parametrize("gap", GAPS if SLOW else GAPS[:1])
 def test_state_goes_on_after_a_driver_that_ended_in_a_gap(
     remote: Any, tmp_path: Path, gap: Point
 ) -> None:

@@ -20,6 +20,7 @@ from headrace.engine.jars import fetch, fetched
 from headrace.errors import HeadraceError
 from tests.kafka import driver
 from tests.kafka.broker import Broker
+from tests.places import SLOW
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -28,10 +29,14 @@ ROOT = Path(__file__).parents[2]
 PORTION = 200
 #: More than there are: a driver that is to be killed does not drain.
 NEVER = 10**9
-#: Where drivers are killed, one after the other; each is followed by the next.
-GAPS = ["staged:*", "after_sinks:*", "committed:*"]
-if "HEADRACE_SLOW" in os.environ:
-    GAPS += ["removed:*", "after_manifest:*", "before_sinks:*", "before_tasks:*"]
+#: Where drivers are killed, one after the other; each is followed by the next. All gaps without
+#: Spark, and with a real broker: test_exactly_once.py.
+GAPS = ["staged:*"]
+KINDS = ["KEYED"]
+if SLOW:
+    GAPS += ["after_sinks:*", "committed:*", "removed:*", "after_manifest:*"]
+    GAPS += ["before_sinks:*", "before_tasks:*"]
+    KINDS += ["KEYLESS"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,7 +88,7 @@ def test_windows_of_a_topic_are_written_once_over_kills_in_every_gap(
 
 def test_beams_own_kafka_pipelines_run_as_they_ship(broker: Broker) -> None:
     options = "--runner=headrace.SparkRunner --spark_master=local[2] --progress=off --shards=2"
-    for kind in ("KEYED", "KEYLESS"):
+    for kind in KINDS:
         done = run(
             "tests.kafka.beam_driver", broker.servers, kind, f"--test-pipeline-options={options}"
         )

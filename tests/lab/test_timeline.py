@@ -14,6 +14,8 @@ AWKWARD = [2, 4, 7, 8, 14, 17, 56, 119, 476, 952, SPREAD, 2 * SPREAD]
 
 
 @given(st.integers(1, 3_000))
+@example(2 * SPREAD)
+@example(3 * SPREAD)
 def test_a_group_is_permuted(group: int) -> None:
     line = Timeline(base_ms=0, rate=1_000, group=group)
     places = line.places(np.arange(3 * group))

@@ -20,6 +20,7 @@ from headrace.errors import CheckpointError
 from headrace.io import ReadFromSpark
 from headrace.state.crash_points import Point, observed
 from headrace.state.files import Files
+from tests.places import SLOW
 from tests.s3 import REGION, S3
 from tests.spark_session import shared_session
 from tests.streaming.harness import Inbox, finished, streaming
@@ -31,6 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 #: Names a folder with hadoop-aws of Spark's Hadoop and the jars it needs, some 700 MB.
 JARS = "HEADRACE_HADOOP_AWS"
 ROOT = Path(__file__).parents[2]
+GAPS = [Point.AFTER_SINKS, Point.AFTER_MANIFEST]
 #: Worked out by hand: step n brings n, so the total after it is 0 + 1 + ... + n.
 RIGHT = sorted((key, n, total) for key in KEYS for n, total in enumerate([0, 1, 3, 6, 10, 15]))
 assert len(RIGHT) == len(KEYS) * STEPS
@@ -42,7 +44,7 @@ def output(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-@pytest.mark.parametrize("gap", [Point.AFTER_SINKS, Point.AFTER_MANIFEST])
+@pytest.mark.parametrize("gap", GAPS if SLOW else GAPS[:1])
 def test_a_run_that_ends_in_a_gap_goes_on_from_the_store(
     s3: S3, tmp_path: Path, output: Path, gap: Point
 ) -> None:

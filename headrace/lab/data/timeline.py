@@ -37,9 +37,9 @@ class Timeline:
         if group == 1:
             return numbers
         first = numbers // group * group
-        if SPREAD % group > 1:
+        if group % SPREAD and SPREAD % group > 1:
             return np.asarray(first + numbers * SPREAD % group)
-        # The product would leave all where they are, or put all into one place: turn them round.
+        # The product would leave all where they are, or put many into one place: turn them round.
         return np.asarray(first + group - 1 - numbers % group)
 
     def nanos(self, numbers: I64) -> I64:

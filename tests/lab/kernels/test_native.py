@@ -13,6 +13,7 @@ from headrace.lab.workload import Workload
 from headrace.lab.workloads import kernels
 from headrace.lab.workloads.kernels import finance, network, twitter_cep
 from tests.lab.local_runs import native_rows, oracle_rows, streamed_rows
+from tests.places import SLOW
 
 SMALL: dict[str, dict[str, Any]] = {
     "network": {"servers": 4, "suspects": 5, "server_threshold": 3, "user_threshold": 12},
@@ -48,7 +49,8 @@ def test_spark_gives_the_oracles_answer(workload: Workload, tmp_path: Path, spar
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "workload", [network.WORKLOAD, twitter_cep.WORKLOAD, finance.WORKLOAD],
+    "workload",
+    [twitter_cep.WORKLOAD, *([network.WORKLOAD, finance.WORKLOAD] if SLOW else [])],
     ids=lambda workload: workload.name,
 )
 def test_sparks_stream_gives_the_oracles_answer_once_it_is_closed(

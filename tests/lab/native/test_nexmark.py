@@ -33,6 +33,7 @@ from tests.lab.oracle.nexmark_log import (
     table,
     write,
 )
+from tests.places import SLOW
 
 pytestmark = pytest.mark.spark
 
@@ -52,6 +53,8 @@ STATELESS = {"q0", "q1", "q2", "q13", "q16"}
 #: q15 is for batch; the others differ from their sisters in a last step without state.
 NOT_STREAMED = {"q15", "q5_thesis", "q9_thesis"}
 STREAMED = [name for name in COLUMNS if name not in NOT_STREAMED]
+#: No state, a join, windows, questions about sellers, sessions; HEADRACE_SLOW=1 asks all.
+STREAMED_ALWAYS = ["q1", "q3", "q5", "q6", "q11"]
 
 #: Slow enough for several windows, with every group of seven out of order. Ratios of three: powers
 #: of two would make the first thousands of events name the same seller and auction.
@@ -127,7 +130,7 @@ def comparable(question: str, rows: Iterable[Row]) -> Counter[Row]:
     return Counter(last.values())
 
 
-@pytest.mark.parametrize("question", STREAMED)
+@pytest.mark.parametrize("question", STREAMED if SLOW else STREAMED_ALWAYS)
 def test_a_stream_gives_what_the_oracle_gives(
     request: pytest.FixtureRequest, log: Path, tmp_path: Path, question: str
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -12,7 +11,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner_test
 
 import headrace
-from tests.connect.server import connect_server, remote_session
 from tests.places import chosen
 
 #: What can differ by the way there: failures, metrics, side inputs, state, large elements.
@@ -27,15 +25,9 @@ if "HEADRACE_SLOW" not in os.environ:
 
 @pytest.mark.spark
 class TestOnConnect(SUITE):  # type: ignore[misc, valid-type]
-    remote: Any = None
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def server(cls) -> Iterator[None]:
-        with connect_server() as address:
-            cls.remote = remote_session(address)
-            yield
-            cls.remote.stop()
+    @pytest.fixture(autouse=True)
+    def _on_the_server(self, remote: Any) -> None:
+        self.remote = remote
 
     def create_pipeline(self, is_drain: bool = False) -> beam.Pipeline:
         options = PipelineOptions(["--shards=2", "--progress=off"])
