@@ -180,3 +180,20 @@ def test_beams_top_gives_what_sorting_gives(name: str, flags: list[str], windows
 def test_values_of_equal_rank_are_kept_as_objects_keep_them(flags: list[str]) -> None:
     fn = TopCombineFn(4, key=lambda number: number % 10)
     assert answers(fn, None, flags) == answers(fn, None, ["--columns=off"])
+
+
+@on_columns
+def test_where_most_values_change_something_batches_are_not_looked_at() -> None:
+    looked: list[int] = []
+
+    class Counting(skipping.Skipping):
+        def _may_change(self, values: Any, rows: Any, *args: Any) -> Any:
+            looked.append(len(rows))
+            return super()._may_change(values, rows, *args)
+
+    rising = [("a", number, 1.0) for number in range(40_000 * 4)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("headrace.worker.batched.combining.Skipping", Counting)
+        found = answers(TopCombineFn(2), None, [], rising)
+    assert found == [("a", 0, "[159999, 159998]")]
+    assert len(looked) == 3  # at the first of five batches

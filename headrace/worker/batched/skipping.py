@@ -15,7 +15,7 @@ import numpy as np
 from headrace.plan.combines import Looks, SkippingCombine
 from headrace.plan.shapes import TupleShape, certain
 from headrace.worker.batched.column_batches import Places
-from headrace.worker.batched.column_groups import Groups
+from headrace.worker.batched.column_groups import Groups, in_groups
 from headrace.worker.batched.verified_columns import verify_accumulator
 from headrace.worker.beam_types import CombineFn, Key, Value
 from headrace.worker.columns.column import Mask
@@ -28,6 +28,11 @@ LEAST_ROWS = 8
 #: time: an accumulator that has seen some values passes over most of the others.
 FIRST_ROWS = 64
 _GROWTH = 8
+#: Looks at a batch after which most values must have been passed over; else all others are added.
+_LOOKS = 3
+#: Batches that are not looked at after one of which most values were added; twice as many after
+#: the next such one, up to the most.
+FIRST_PAUSE, MOST_PAUSE = 16, 1_024
 
 #: The accumulators of keys.
 Table = dict[Key, Value]
@@ -60,10 +65,15 @@ class Skipping:
             self._look, self._plain = _least_of(fn), fn.compact
         self._add = add
         self._verify_for = verify_for
+        self._added = 0  # of the values of a batch
+        self._pause, self._paused = FIRST_PAUSE, 0  # batches: the next time, and still now
 
     def fitted(self, values: ColumnValues) -> ColumnValues | None:
-        """Give values in the shape that can be looked at; None: they are others."""
+        """Give values as they can be looked at; None: they are others, or not worth it."""
         wanted = self._combine.value
+        if self._paused:
+            self._paused -= 1
+            return None
         if values.shape == wanted:
             return values
         if certain(values.shape) != wanted:
@@ -82,12 +92,14 @@ class Skipping:
             groups: who belongs to which.
             tables: for each group, the tables that it has an accumulator in, one for each window.
         """
+        self._added, looked = 0, 0
         for turn in range(max(map(len, tables))):
             its = [found[turn] if turn < len(found) else None for found in tables]
             rows = np.arange(len(values))
             if any(table is None for table in its):
                 there = np.array([table is not None for table in its])
                 rows = rows[there[groups.numbers]]
+            looked += len(rows)
             for table, key in zip(its, groups.keys, strict=True):
                 if table is not None and key not in table:
                     table[key] = self._create()
@@ -95,15 +107,24 @@ class Skipping:
                 self._fold(values, rows, groups, its)
             else:
                 self._fold_verified(self._verify_for, values, rows, groups, its)
+        if 2 * self._added <= looked:
+            self._pause = FIRST_PAUSE
+        else:
+            self._paused, self._pause = self._pause, min(2 * self._pause, MOST_PAUSE)
 
     def _fold(
         self, values: ColumnValues, rows: Places, groups: Groups, tables: list[Table | None]
     ) -> None:
-        size = FIRST_ROWS
+        size, looks = FIRST_ROWS, 0
         while len(rows):
+            before = len(rows)
             rows = rows[self._may_change(values, rows, groups, tables)]
+            looks += 1
+            if looks >= _LOOKS and 2 * len(rows) > before:
+                size = len(rows)
             first, rows = rows[:size], rows[size:]
             size *= _GROWTH
+            self._added += len(first)
             self._give(values, first, groups, tables)
 
     def _may_change(
@@ -132,14 +153,16 @@ class Skipping:
     def _give(
         self, values: ColumnValues, rows: Places, groups: Groups, tables: list[Table | None]
     ) -> None:
-        of_group: dict[int, list[Value]] = {}
-        numbers = groups.numbers[rows].tolist()
-        for number, value in zip(numbers, values.take(rows).objects(), strict=True):
-            of_group.setdefault(number, []).append(value)
-        for number, found in of_group.items():
-            table = tables[number]
-            assert table is not None
-            self._add(table, {groups.keys[number]: found})
+        if not len(rows):
+            return
+        places, ends = in_groups(groups.numbers[rows], len(groups))
+        found = values.take(rows[places]).objects()
+        begin = 0
+        for table, key, end in zip(tables, groups.keys, ends, strict=True):
+            if end > begin:
+                assert table is not None
+                self._add(table, {key: found[begin:end]})
+            begin = end
 
     def _fold_verified(
         self, step: str, values: ColumnValues, rows: Places, groups: Groups,
