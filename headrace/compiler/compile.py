@@ -31,7 +31,7 @@ from headrace.compiler.schedule import Schedule, schedule
 from headrace.compiler.slice_windows import slice_windows
 from headrace.compiler.urns import COMBINE_PARTS, PAR_DO, check_pipeline
 from headrace.plan.claims import Claims, claims_of
-from headrace.plan.combines import LoweredCombine
+from headrace.plan.combines import Combined
 from headrace.plan.expressions import Lowered
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import OperatorId
@@ -197,8 +197,8 @@ def _lowering(laid_out: Schedule, graph: AnalysedGraph) -> Schedule:
 
 
 def _combines(
-    stage: Stage, known: Mapping[OperatorId, LoweredCombine]
-) -> tuple[tuple[str, LoweredCombine], ...]:
+    stage: Stage, known: Mapping[OperatorId, Combined]
+) -> tuple[tuple[str, Combined], ...]:
     """What is known of a stage's combines: of their parts, which Beam names after the whole."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms)
     named = (

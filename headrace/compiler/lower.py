@@ -147,6 +147,11 @@ def _lowered(
     return made if window is None else _with_window(made)
 
 
+def result_of_call(target: object, element: Expression) -> Expression:
+    """What calling an object with an element gives."""
+    return value_of(_end(target, None, [element], {}, Emits.RESULT))
+
+
 def _with_window(made: Lowered) -> Lowered:
     """The same step, of an element and its window."""
     roots = [root for root in (made.gives, made.keeps) if root is not None]

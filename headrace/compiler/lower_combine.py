@@ -63,22 +63,22 @@ def _lowered(fn: object, value: Shape) -> LoweredCombine:
         if static_attribute(type(fn), name) is not static_attribute(CombineFn, name):
             msg = f"has {name}"
             raise Unlowerable(msg)
-    begun = end_of(_method(fn, "create_accumulator"), fn, [], {}, emits=False)
+    begun = end_of(plain_method(fn, "create_accumulator"), fn, [], {}, emits=False)
     seeds, shape = _seeds(value_of(begun))
     size = len(seeds)
     accumulator, it = element_of(shape, "accumulator"), element_of(value, "x", size)
-    added = value_of(end_of(_method(fn, "add_input"), fn, [accumulator, it], {}, emits=False))
+    added = value_of(end_of(plain_method(fn, "add_input"), fn, [accumulator, it], {}, emits=False))
     folded = [_fold(part, place, size) for place, part in enumerate(_parts(added, shape))]
     folds = tuple(fold for fold, _ in folded)
     if any(fold is Fold.SUM and seed for fold, seed in zip(folds, seeds, strict=True)):
         msg = "adds to what does not begin with 0"
         raise Unlowerable(msg)
-    merges = _merges(_method(fn, "merge_accumulators"), fn, shape, seeds)
+    merges = _merges(plain_method(fn, "merge_accumulators"), fn, shape, seeds)
     if merges != folds:
         msg = "merges accumulators in another way than it adds values"
         raise Unlowerable(msg)
     got = value_of(
-        end_of(_method(fn, "extract_output"), fn, [element_of(shape, "x")], {}, emits=False)
+        end_of(plain_method(fn, "extract_output"), fn, [element_of(shape, "x")], {}, emits=False)
     )
     return LoweredCombine(
         value=value,
@@ -90,7 +90,8 @@ def _lowered(fn: object, value: Shape) -> LoweredCombine:
     )
 
 
-def _method(fn: object, name: str) -> FunctionType:
+def plain_method(fn: object, name: str) -> FunctionType:
+    """Give a method that can be followed: one of the class, written in Python."""
     found = static_attribute(type(fn), name)
     if not isinstance(found, FunctionType) or name in getattr(fn, "__dict__", {}):
         msg = f"has no plain method {name}"

@@ -115,7 +115,7 @@ class Follower:
         return ended
 
     def _if(self, statement: ast.If, rest: Sequence[ast.stmt], way: Way) -> End:
-        asked = self._test(statement.test, way)
+        asked = self.test(statement.test, way)
         bodies = (statement.body, statement.orelse)
         if not any(_ends_inside(s) for body in bodies for s in body):
             merged = self._merged(asked, bodies, way)
@@ -134,7 +134,7 @@ class Follower:
             branch = Way(dict(way.bound))
             for statement in body:
                 if isinstance(statement, ast.If):
-                    inner = self._test(statement.test, branch)
+                    inner = self.test(statement.test, branch)
                     both = (statement.body, statement.orelse)
                     nested = self._merged(inner, both, branch)
                     if nested is None:
@@ -188,7 +188,7 @@ class Follower:
                 both = ast.copy_location(ast.BinOp(old, op, value), statement)
                 self.bind(target, self._operand(both, way), way)
             case ast.Assert(test=test):
-                asked = self._test(test, way)
+                asked = self.test(test, way)
                 way.checks.append(build.choose(asked, build.TRUE, Raises(NONE)))
             case ast.Raise():
                 return Given(Raises(NONE))
@@ -202,7 +202,7 @@ class Follower:
     def _over(self, way: Way, value: ast.expr | None) -> End:
         """The end of a way."""
         if self._asked and value is not None:
-            return Given(build.checked(way.checks, build.truth(self._test(value, way))))
+            return Given(build.checked(way.checks, build.truth(self.test(value, way))))
         if not self._emits:
             given = constant(None) if value is None else self._read(value, way)
             return Given(build.checked(way.checks, given))
@@ -234,7 +234,7 @@ class Follower:
         way.checks += reader.checks
         return made
 
-    def _test(self, node: ast.expr, way: Way) -> Expression:
+    def test(self, node: ast.expr, way: Way) -> Expression:
         """What an if or assert asks; whoever branches by it evaluates it."""
         reader = Reader(self._names, way.bound, lower_call, self._depth)
         made = reader.condition(node)

@@ -23,7 +23,8 @@ from headrace.compiler.graph import Node
 from headrace.compiler.lower import NotLowered, lower, promised
 from headrace.compiler.lower_combine import lower_combine
 from headrace.compiler.lower_shapes import shape_of_coder
-from headrace.plan.combines import LoweredCombine
+from headrace.compiler.lower_skipping import lower_skipping
+from headrace.plan.combines import Combined
 from headrace.plan.expressions import Lowered
 from headrace.plan.ids import CollectionId
 from headrace.plan.operators import Operator, Role
@@ -61,7 +62,7 @@ class _Found:
     shape: Shape | None = None  # of its outputs
     lowered: Lowered | None = None
     reason: str = ""
-    combined: LoweredCombine | None = None
+    combined: Combined | None = None
 
 
 class _Coders:
@@ -149,14 +150,20 @@ def _grouped(node: Node, shape: Shape | None) -> _Found:
     result = _combined(fn, value)
     if result is not None:
         return _Found(TupleShape((key, result)))
-    made = lower_combine(fn, value)
-    if isinstance(made, NotLowered) and certain(value) != value:
-        # A column of a DataFrame may hold None and mostly does not: a batch without is computed on
-        # columns, one with a None goes to the methods.
-        made = lower_combine(fn, certain(value))
-    if isinstance(made, NotLowered):
-        return _Found(TupleShape((key, OTHER)), reason=made.reason)
-    return _Found(TupleShape((key, made.extract.result)), combined=made)
+    # A column of a DataFrame may hold None and mostly does not: a batch without is computed on
+    # columns, one with a None goes to the methods.
+    values = (value,) if certain(value) == value else (value, certain(value))
+    reasons: list[str] = []
+    for each in values:
+        made = lower_combine(fn, each)
+        if not isinstance(made, NotLowered):
+            return _Found(TupleShape((key, made.extract.result)), combined=made)
+        reasons.append(made.reason)
+    for each in values:
+        passes = lower_skipping(fn, each)
+        if not isinstance(passes, NotLowered):
+            return _Found(TupleShape((key, OTHER)), combined=passes)
+    return _Found(TupleShape((key, OTHER)), reason=reasons[-1])
 
 
 def _combined(fn: Any, value: Shape) -> Shape | None:

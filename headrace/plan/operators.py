@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headrace.errors import PlanError
-from headrace.plan.combines import LoweredCombine
+from headrace.plan.combines import Combined
 from headrace.plan.expressions import Lowered
 from headrace.plan.ids import CollectionId, OperatorId
 from headrace.plan.shapes import Shape
@@ -46,7 +46,7 @@ class Operator:
     time_sorted: bool = False  # elements of a key come to it in the order of event time
     in_parts: bool = False  # its DoFn names thread-safe parts, which are not cut off yet
     lowered: Lowered | None = None  # what it computes, where columns can; None: on objects
-    combined: LoweredCombine | None = None  # of a combine: what columns compute
+    combined: Combined | None = None  # of a combine: what columns compute
     not_lowered: str = ""  # why on objects; empty for what is no step of the user's
     gives: Shape | None = None  # what its outputs are made of; None: that is not known
 

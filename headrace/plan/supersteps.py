@@ -12,7 +12,7 @@ from enum import Enum
 
 from headrace.errors import PlanError
 from headrace.plan.claims import Claims
-from headrace.plan.combines import LoweredCombine
+from headrace.plan.combines import Combined
 from headrace.plan.expressions import Lowered
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import ChannelId, OperatorId, StageId
@@ -99,7 +99,7 @@ class Stage:
     order: StageOrder | None = None  # how order numbers are made here; None: there are none
     claims: tuple[tuple[str, Claims], ...] = ()  # what a run is to check, by transform id
     lowered: tuple[tuple[str, Lowered], ...] = ()  # what columns can compute, by transform id
-    combines: tuple[tuple[str, LoweredCombine], ...] = ()  # the same of combines and their parts
+    combines: tuple[tuple[str, Combined], ...] = ()  # the same of combines and their parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from apache_beam.transforms import combiners
 
-from headrace.plan.combines import LoweredCombine
+from headrace.plan.combines import Combined
 from headrace.plan.shapes import OneInList, Shape, TupleShape
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.chains import Edge, augment
@@ -37,7 +37,7 @@ class CombineStep:
         step_name: str,
         edge: Edge,
         *,
-        lowered: LoweredCombine | None = None,
+        lowered: Combined | None = None,
         verified: bool = False,
     ) -> None:
         self._apply = _builtin_phase(phase, combine_fn) or (

@@ -14,7 +14,7 @@ from apache_beam.transforms import combiners, core
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
-from headrace.plan.combines import LoweredCombine
+from headrace.plan.combines import Combined, SkippingCombine
 from headrace.plan.shapes import ScalarKind
 from headrace.worker.batched.batches import Columns, Meta
 from headrace.worker.batched.chains import Edge, augment
@@ -32,6 +32,7 @@ from headrace.worker.batched.column_combining import (
 )
 from headrace.worker.batched.column_groups import GroupColumns, Groups, Numbers
 from headrace.worker.batched.known_combines import Feeds, KnownCombine, builtin_of, known_combine
+from headrace.worker.batched.skipping import LEAST_ROWS, Skipping
 from headrace.worker.batched.verified_columns import verify_accumulator
 from headrace.worker.batched.weights import WAITING_BYTES
 from headrace.worker.beam_types import CombineFn, Key, Operation, Value, Window
@@ -59,7 +60,7 @@ class PreCombine:
         edge: Edge,
         shares_windows: bool = False,
         *,
-        lowered: LoweredCombine | None = None,
+        lowered: Combined | None = None,
         verified: bool = False,
     ) -> None:
         self._fn = op.combine_fn
@@ -85,6 +86,13 @@ class PreCombine:
         if self._known is not None and edge.takes_columns:
             self._columns = ColumnAccumulators(
                 self._known.accumulators, default=self._default, shares_windows=shares_windows
+            )
+
+        self._skipping: Skipping | None = None  # most values may be such that nobody needs
+        if isinstance(lowered, SkippingCombine):
+            self._skipping = Skipping(
+                lowered, self._fn, self._add_general,
+                verify_for=step_name if verified else None,
             )
 
     def __call__(self, values: list[Value], meta: Meta) -> None:
@@ -125,6 +133,8 @@ class PreCombine:
             for part, its in as_rows(values, meta):
                 self(part, its)
             return
+        if self._skipping is not None and self._skip(self._skipping, pairs):
+            return
         if self._pairs and not pairs.goes_with(self._pairs[0]):
             self._group_pairs()
         self._pair_count += len(values)
@@ -133,6 +143,30 @@ class PreCombine:
         self._pairs.append(pairs if full else owned(pairs))
         if full:
             self._group_pairs()
+
+    def _skip(self, skipping: Skipping, pairs: Pairs) -> bool:
+        """Add those of the values that may change something; False: that is not worth a look."""
+        values = skipping.fitted(pairs.values)
+        if values is None:
+            return False
+        groups = grouped(pairs, by_window=not self._default)
+        if len(groups) * LEAST_ROWS > len(values):
+            return False
+        self._group_pairs()  # they came before
+        self._add()
+        listed = groups.listed()
+        tables: list[list[dict[Key, Value]]] = [[] for _ in listed.keys]
+        for windows, places in windows_of(pairs, listed):
+            found = [self._accumulators.setdefault(name, {}) for name in self._names(windows)]
+            for place in places:
+                tables[place] = found
+        with self._state:
+            try:
+                skipping.add(values, listed, tables)
+            except Exception as error:  # noqa: BLE001 (raised again with the step's name)
+                augment(error, self._step_name)
+        self._emit_many()
+        return True
 
     def _group_pairs(self) -> None:
         """Add the columns that wait to the accumulators, or to the values held for them."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from apache_beam.transforms import combiners, core
 
-from headrace.plan.combines import Fold, LoweredCombine
+from headrace.plan.combines import Combined, Fold, LoweredCombine
 from headrace.plan.expressions import Construct, Lowered
 from headrace.plan.shapes import (
     FLOAT,
@@ -88,7 +88,7 @@ def builtin_of(combine_fn: CombineFn) -> Callable[[Any], Any] | None:
 
 
 def known_combine(
-    combine_fn: CombineFn, lowered: LoweredCombine | None = None
+    combine_fn: CombineFn, lowered: Combined | None = None
 ) -> KnownCombine | None:
     """Give how a CombineFn is computed on columns of whole numbers; None if only it knows.
 
@@ -103,7 +103,7 @@ def known_combine(
         return _COUNT
     if type(combine_fn) is combiners.MeanCombineFn:
         return _MEAN
-    return None if lowered is None else _of_user(combine_fn, lowered)
+    return _of_user(combine_fn, lowered) if isinstance(lowered, LoweredCombine) else None
 
 
 # Beam's own ---------------------------------------------------------------------------------------

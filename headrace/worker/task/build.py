@@ -12,7 +12,7 @@ from typing import Any
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from headrace.plan.combines import LoweredCombine
+from headrace.plan.combines import Combined
 from headrace.plan.ids import StageId
 from headrace.plan.settings import ColumnsMode
 from headrace.plan.sources import Impulse
@@ -253,7 +253,7 @@ def _merging(
     task: SuperstepTask,
     run: StageRun,
     combine_fn: CombineFn | None,
-    lowered: LoweredCombine | None,
+    lowered: Combined | None,
 ) -> Merging | None:
     """Give how accumulators are merged that come as columns; None: they are not."""
     if combine_fn is None or task.settings.columns is ColumnsMode.OFF or run.order is not None:

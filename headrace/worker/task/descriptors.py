@@ -11,7 +11,7 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners import pipeline_context
 from apache_beam.transforms import core, window
 
-from headrace.plan.combines import LoweredCombine
+from headrace.plan.combines import Combined
 from headrace.plan.supersteps import Channel, SideInput, Stage
 from headrace.worker.batched.combining import owns_resources
 from headrace.worker.batched.known_combines import builtin_of
@@ -92,7 +92,7 @@ class Descriptors:
         merge = self._merge_of(stage, channel)
         return None if merge is None else self._combine_fn_of(self.transforms(stage)[merge])
 
-    def combined(self, stage: Stage, channel: int) -> LoweredCombine | None:
+    def combined(self, stage: Stage, channel: int) -> Combined | None:
         """Give what the compiler found of that combine."""
         merge = self._merge_of(stage, channel)
         return None if merge is None else dict(stage.combines).get(merge)

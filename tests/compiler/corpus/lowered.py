@@ -1,19 +1,25 @@
-"""Counts which functions are lowered: `python -m tests.compiler.corpus.lowered`.
+"""Counts which functions are lowered: `python -m tests.compiler.corpus.lowered [FOLDER]`.
 
-Takes the steps of the workloads, of the corpus and of Beam's examples. Prints a table of the share
-that columns compute, and of the commonest reasons why the others stay on objects. Where nothing
-says what the elements are made of, some shapes are tried; a function counts as lowered if it is so
-for one of them.
+Takes the steps of the workloads, of the corpus, of Beam's examples, and of packages in a folder of
+wheels and source archives. Prints a table of the share that columns compute, and of the commonest
+reasons why the others stay on objects, and writes results/lowered-share.json. Where nothing says
+what the elements are made of, some shapes are tried; a function counts as lowered if it is so for
+one of them. Each has some seconds.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
+import json
 import re
+import sys
+import warnings
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import apache_beam as beam
 
@@ -26,9 +32,12 @@ from headrace.lab.data.beam_source import Events
 from headrace.plan.expressions import Lowered
 from headrace.plan.operators import Role
 from headrace.plan.shapes import OTHER, Shape, TupleShape, joined
-from tests.compiler.corpus.packages import dofns_of, modules_of
+from tests.compiler.corpus.packages import ROOT, dofns_of, in_time, modules_of, of_archives
 from tests.compiler.corpus.run import Step, steps
 
+RESULTS = ROOT / "results" / "lowered-share.json"
+#: What became of a function.
+Made: TypeAlias = Lowered | NotLowered
 _HINTS: tuple[Any, ...] = (
     str, int, float, tuple[str, int], tuple[str, str], tuple[str, Any], tuple[Any, Any],
 )  # fmt: skip
@@ -52,16 +61,22 @@ def shape_of_step(step: Step) -> Shape | None:
     return found
 
 
-def tried(dofn: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Lowered | NotLowered:
+def tried(dofn: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Made:
     """Lower a function whose elements are not known."""
     first = promised(dofn)
     hints = (shape_of_hint(hint) for hint in _HINTS)
     shapes = [first] if first is not None else [s for s in hints if s is not None]
-    made: list[Lowered | NotLowered] = [lower(dofn, s, args, kwargs) for s in shapes]
+    made: list[Made] = []
+    try:
+        with in_time():
+            for shape in shapes:
+                made.append(lower(dofn, shape, args, kwargs))
+    except TimeoutError:
+        made.append(NotLowered("takes too long to be followed"))
     return next((m for m in made if isinstance(m, Lowered)), made[0])
 
 
-def of_corpus() -> Iterator[tuple[str, Lowered | NotLowered]]:
+def of_corpus() -> Iterator[tuple[str, Made]]:
     """The steps of the corpus."""
     for step in steps():
         shape = shape_of_step(step)
@@ -71,17 +86,19 @@ def of_corpus() -> Iterator[tuple[str, Lowered | NotLowered]]:
             yield step.case.name, lower(step.fn, shape, step.args, step.kwargs)
 
 
-def of_examples() -> Iterator[tuple[str, Lowered | NotLowered]]:
-    """The functions of Beam's examples."""
-    seen: set[str] = set()
-    for module in modules_of("apache_beam.examples"):
-        for name, dofn in dofns_of(module):
-            if name not in seen:
-                seen.add(name)
-                yield name, tried(dofn)
+def of_package(package: str) -> list[tuple[str, Made]]:
+    """The functions of a package."""
+    found: dict[str, Made] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in modules_of(package):
+            for name, dofn in dofns_of(module):
+                if name not in found:
+                    found[name] = tried(dofn)
+    return list(found.items())
 
 
-def of_workloads() -> Iterator[tuple[str, Lowered | NotLowered]]:
+def of_workloads() -> Iterator[tuple[str, Made]]:
     """The steps of the workloads, from generated events on."""
     for suite in CATALOG.suites:
         for workload in CATALOG.of_suite(suite):
@@ -115,21 +132,49 @@ def kind_of_reason(reason: str) -> str:
     return re.sub(r" \S*[A-Z0-9_.(\[{].*$", " ...", reason)
 
 
+def sources(folder: Path | None) -> Iterator[tuple[str, Iterable[tuple[str, Made]]]]:
+    """Everything that is counted, by its title."""
+    yield "corpus of tests", of_corpus()
+    yield f"examples of Beam {beam.__version__}", of_package("apache_beam.examples")
+    if folder is not None:
+        yield from of_archives(folder, of_package).items()
+    yield "workloads", of_workloads()
+
+
+def counted(found: Mapping[str, Made]) -> dict[str, Any]:
+    """How many functions there are, how many are lowered, and why the others are not."""
+    reasons = Counter(
+        kind_of_reason(made.reason) for made in found.values() if isinstance(made, NotLowered)
+    )
+    return {
+        "functions": len(found),
+        "lowered": len(found) - sum(reasons.values()),
+        "reasons": dict(reasons.most_common()),
+    }
+
+
 def main() -> None:
     """Print the table."""
-    for title, source in (
-        ("workloads", of_workloads), ("corpus of tests", of_corpus),
-        ("Beam's examples", of_examples),
-    ):  # fmt: skip
-        with contextlib.redirect_stdout(io.StringIO()):
-            found = dict(source())
-        reasons = Counter(
-            kind_of_reason(made.reason) for made in found.values() if isinstance(made, NotLowered)
-        )
-        done = len(found) - sum(reasons.values())
-        print(f"| {title} | {len(found)} | {done} | {done / len(found):.0%} |")
-        for reason, count in reasons.most_common(8):
-            print(f"|   {reason} | {count} | | |")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, help="of wheels and source archives")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    report: dict[str, Any] = {}
+    told = sys.stdout
+    with contextlib.redirect_stdout(io.StringIO()):
+        for title, source in sources(asked.folder):
+            row = report[title] = counted(dict(source))
+            share = row["lowered"] / max(1, row["functions"])
+            print(
+                f"| {title} | {row['functions']} | {row['lowered']} | {share:.0%} |",
+                file=told, flush=True,
+            )
+            asked.results.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    reasons: Counter[str] = Counter()
+    for row in report.values():
+        reasons.update(row["reasons"])
+    for reason, count in reasons.most_common(12):
+        print(f"| {reason} | {count} |")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -203,7 +203,7 @@ def disproved(found: Found) -> tuple[int, str]:
     calls = 0
     for element in ELEMENTS:
         try:
-            with _in_time():
+            with in_time():
                 for _ in armed(copy.copy(found.dofn), claims).process(element) or ():
                     pass
             calls += 1
@@ -215,7 +215,13 @@ def disproved(found: Found) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def _in_time() -> Iterator[None]:
+def in_time() -> Iterator[None]:
+    """End what takes longer than some seconds.
+
+    Raises:
+        TimeoutError: it did.
+    """
+
     def late(*_: Any) -> None:
         raise TimeoutError
 
@@ -247,9 +253,16 @@ def unpacked(archive: Path, into: Path) -> None:
     shutil.unpack_archive(archive, into, kind)
 
 
-def of_archives(folder: Path) -> dict[str, list[Found]]:
-    """Read the packages of a folder of wheels and source archives."""
-    read: dict[str, list[Found]] = {}
+def of_archives(
+    folder: Path, look: Callable[[str], list[Any]] = found_in
+) -> dict[str, list[Any]]:
+    """Read the packages of a folder of wheels and source archives.
+
+    Args:
+        folder: where they are.
+        look: reads one of them, while its text is there.
+    """
+    read: dict[str, list[Any]] = {}
     for archive in sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")]):
         name = "-".join(archive.name.split("-")[:2]).removesuffix(".tar.gz")
         with tempfile.TemporaryDirectory() as place:
@@ -263,10 +276,10 @@ def of_archives(folder: Path) -> dict[str, list[Found]]:
                 if (p / "__init__.py").exists() and p.name not in ("tests", "test", "examples")
             ]
             sys.path.insert(0, str(sources))
-            found = []
+            found: list[Any] = []
             for package in packages:
                 sys.meta_path.append(_Absentees(package))
-                found += found_in(package)
+                found += look(package)
                 sys.meta_path.pop()
             sys.path.remove(str(sources))
             read[name] = found
