@@ -216,3 +216,9 @@ def test_partitions_that_hold_do_not_wait_for_each_others_blocks() -> None:
     queue.advance(START + 2.0)
     queue.advance(START + 2.5)
     assert queue.made > place.offset_at(101)
+
+
+@given(st.floats(200, 5e6))
+def test_a_limit_of_twice_what_is_acceptable_bears_two_looks_at_any_rate(rate: float) -> None:
+    assert Limits.of_rate(rate, 1.5, 3).patience == 2
+    assert Limits.of_rate(rate, 1, 5).patience == 5
