@@ -94,7 +94,7 @@ bench-streaming: setup ## measure streaming; see docs/benchmarks-streaming.md
 bench-workloads: setup ## every workload on three systems, their rates side by side
 	$(BIN)/headrace lab run table
 
-lab: setup ## measure headrace and its peers from outside, about 20 minutes; see docs/guide/lab.md
+lab: setup ## measure headrace and its peers from outside; see docs/guide/lab.md
 	$(BIN)/headrace lab run examples/lab.toml --results build/lab || test $$? -eq 2
 	$(BIN)/headrace lab report $$(ls -d build/lab/*/ | tail -1)
 

@@ -76,6 +76,18 @@ def takes_workloads(parser: argparse.ArgumentParser) -> None:
                         help="as nexmark, or nexmark:q5; all workloads if none is given")
 
 
+def takes_cores(parser: argparse.ArgumentParser) -> None:
+    """Let a command be told how many cores Spark has."""
+    parser.add_argument("--cores", type=number, default=2, metavar="N",
+                        help="Spark's cores, and shards. Default: 2")
+
+
+def takes_save(parser: argparse.ArgumentParser, name: str) -> None:
+    """Let a command keep what it measured, in a file with the day and this name."""
+    parser.add_argument("--save", action="store_true",
+                        help=f"write results/DATE-{name}.json with all samples")
+
+
 def chosen(parser: argparse.ArgumentParser, what: Sequence[str]) -> list[Any]:
     """Find the workloads that are asked for; ends the command where there is no such one."""
     from headrace.errors import OptionError

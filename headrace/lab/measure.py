@@ -17,12 +17,13 @@ from headrace.lab.benches import AbsentError, bench_of, candidates_of
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.costs import costs_of, measure_growth
 from headrace.lab.experiments.guarantees import Seen, Witness, promises
+from headrace.lab.experiments.in_series import find_rate_in_series
 from headrace.lab.experiments.latency import summed_up
 from headrace.lab.experiments.recovery import measure_fault
 from headrace.lab.experiments.scaling import measure_scaling
 from headrace.lab.experiments.spike import SpikeLoad, measure_spike
-from headrace.lab.experiments.sustainable import Search, find_rate
-from headrace.lab.experiments.trial import Bench, Fault, Load, Subject, Trial
+from headrace.lab.experiments.sustainable import Probe, Search, Sustainable, find_rate
+from headrace.lab.experiments.trial import Fault, Load, SeriesBench, Subject, Trial
 from headrace.lab.experiments.tuning import tune
 from headrace.lab.experiments.waterfall import causal_profile, waterfall
 from headrace.lab.results.samples import Kept
@@ -34,12 +35,14 @@ from headrace.lab.results.summary import (
     SystemRecord,
     TunedRecord,
 )
-from headrace.lab.searches import search_of, tuning_search
+from headrace.lab.searches import search_of, then_latency, tuning_search
 from headrace.lab.spec import Spec, SustainableSpec, TuningSpec
 from headrace.lab.statistics.intervals import Interval, of_repeats
 from headrace.lab.statistics.samples import percentile
 
 _HIGHER, _LOWER = Better.HIGHER, Better.LOWER
+#: Of the rate that a system sustained of one question: where the search for the next one begins.
+_OTHER_QUESTION = 1 / 8
 
 
 class Who(NamedTuple):
@@ -64,12 +67,14 @@ class Measuring:
         self._spec = spec
         self._told = told
         self._subjects: dict[str, Subject] = {}
-        self._benches: dict[Who, Bench] = {}
+        self._benches: dict[Who, SeriesBench] = {}
         self._absent: dict[str, str] = {}
         self._engines: dict[str, str] = {}
         self._rates: dict[Who, float] = {}
         self._voids: dict[Who, str] = {}  # why it has no sustainable rate
+        self._last: dict[str, float] = {}  # what a system sustained of the question before
         self._at_least: set[Who] = set()  # whose highest rate the data engines could not send
+        self._with_search: dict[Who, Trial] = {}  # latencies that the search's own run has shown
         self._tuned: dict[Who, TunedRecord] = {}
         self._seen: list[Seen] = []
         self.figures: list[Figure] = []
@@ -94,7 +99,7 @@ class Measuring:
             for subject in self._subjects.values():
                 subject.stop()
 
-    def _bench(self, who: Who, changes: Mapping[str, Any]) -> Bench:
+    def _bench(self, who: Who, changes: Mapping[str, Any]) -> SeriesBench:
         bench = self._subjects[who.system].asked(who.question, changes)
         return Witness(bench, who.system, who.question, self._seen.append)
 
@@ -150,7 +155,8 @@ class Measuring:
             for repeat in range(settings.repeats):
                 for name, bench in self._benches.items():
                     search = self._search_of(name, settings)
-                    self._search(name, bench, search, rates[name], repeat)
+                    found = self._searched(name, bench, search, in_series=settings.in_series)
+                    self._note(name, found, rates[name], repeat)
         finally:  # of an interrupted run, what there is
             for name, values in rates.items():
                 if values:
@@ -166,19 +172,28 @@ class Measuring:
     def _from(self, who: Who, search: Search) -> Search:
         """Let a search begin where the spec says that this system's do."""
         first = next(s.first_rate for s in self._spec.systems if s.name == who.system)
-        return replace(search, first_rate=first) if first else search
+        first = max(first or search.first_rate, self._last.get(who.system, 0.0) * _OTHER_QUESTION)
+        return replace(search, first_rate=first)
 
-    def _search(
-        self, name: Who, bench: Bench, search: Search, rates: list[float], repeat: int
-    ) -> None:
+    def _searched(
+        self, name: Who, bench: SeriesBench, search: Search, *, in_series: bool
+    ) -> Sustainable:
         self._told(f"{name}: searching the highest rate")
-        found = find_rate(
-            bench, search,
-            told=lambda probe: self._told(
-                f"{name}: {probe.rate:,.0f} events/s {probe.status.value} {probe.reason}"
-            ),
-        )
+
+        def told(probe: Probe) -> None:
+            self._told(f"{name}: {probe.rate:,.0f} events/s {probe.status.value} {probe.reason}")
+
+        if not in_series:
+            return find_rate(bench, search, told=told)
+        then = then_latency(self._spec, name.question)
+        shown = find_rate_in_series(bench, search, told=told, then=then)
+        if shown.further:
+            self._with_search[name] = shown.further[0]
+        return shown.found
+
+    def _note(self, name: Who, found: Sustainable, rates: list[float], repeat: int) -> None:
         rates.append(found.rate)
+        self._last[name.system] = found.rate
         if found.is_least:
             self._at_least.add(name)
         last = found.probes[-1].reason if found.probes else ""
@@ -207,8 +222,10 @@ class Measuring:
                     rate = self._rate(name, settings)
                     if not rate:
                         continue
-                    self._told(f"{name}: measuring latency at {rate:,.0f} events/s")
-                    trial = bench.trial(Load(schedule=Schedule.steady(rate, settings.seconds)))
+                    trial = self._with_search.get(name)
+                    if trial is None:
+                        self._told(f"{name}: measuring latency at {rate:,.0f} events/s")
+                        trial = bench.trial(Load(schedule=Schedule.steady(rate, settings.seconds)))
                     said = trial.trouble or "right"
                     self._told(f"{name}: latency at {rate:,.0f} events/s, {said}")
                     trials[name].append(trial)
@@ -339,7 +356,7 @@ class Measuring:
 
     # --- what they share
 
-    def _asked(self, settings: Any) -> dict[Who, Bench]:
+    def _asked(self, settings: Any) -> dict[Who, SeriesBench]:
         """Give the benches of the questions that an experiment is about."""
         only = settings.questions or self._spec.questions
         return {who: bench for who, bench in self._benches.items() if who.question in only}

@@ -58,6 +58,7 @@ class SustainableSpec:
     drain_seconds: float = 5.0  # after the load, until the last result has left
     p99_seconds: float = 0.0  # a bound on latency; 0: none
     ramp: bool = False  # let one run with a growing rate say where to begin
+    in_series: bool = False  # all probes in one run of the system, and a single latency too
     repeats: int = 1
 
 

@@ -7,13 +7,16 @@ address. Knows the messages and nothing of who reads.
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from headrace.errors import TransportError
+from headrace.lab.data_engine.pressure import Limits
+from headrace.lab.data_engine.schedule import Phase, Schedule
 from headrace.lab.data_engine.wire import decoded, receive, send
 
 _PATIENCE_SECONDS = 60.0
@@ -34,6 +37,8 @@ class EngineStatus:
     replayed: int  # events that were taken again
     latest_seconds: float  # the most it was behind its schedule
     cpu_seconds: float  # of the engine's own process
+    waits: bool = False  # it is open, has given all, and waits to be told more
+    samples: int = 0  # in the record of the queue
 
 
 class EngineClient:
@@ -116,9 +121,19 @@ class EngineClient:
         """Let it make no further events."""
         return EngineStatus(**self._ask(do="end")[0])
 
-    def record(self) -> list[tuple[float, int, int, int]]:
-        """Give the queue over time: (seconds, made, pulled, acknowledged)."""
+    def go_on(self, phases: Sequence[Phase], limits: Limits | None) -> EngineStatus:
+        """Put an open engine that waits under a further load, which begins now."""
+        told = None if limits is None else asdict(limits)
+        pairs = [[phase.seconds, phase.rate] for phase in phases]
+        return EngineStatus(**self._ask(do="go on", phases=pairs, limits=told)[0])
+
+    def schedule(self) -> Schedule:
+        """Give the schedule, as far as it was kept to."""
+        return Schedule.read(self._ask(do="schedule")[0]["phases"])
+
+    def record(self, start: int = 0) -> list[tuple[float, int, int, int]]:
+        """Give the queue over time, from a sample on: (seconds, made, pulled, acknowledged)."""
         found: list[tuple[float, int, int, int]] = []
-        while more := self._ask(do="record", **{"from": len(found)})[0]["samples"]:
+        while more := self._ask(do="record", **{"from": start + len(found)})[0]["samples"]:
             found += [tuple(row) for row in more]
         return found

@@ -59,14 +59,15 @@ class DataEngines:
         partitions: how many processes share them.
         limits: of each queue's length.
         hold: seconds after the start at which each waits until all was taken; None: nowhere.
+        is_open: let it wait for further loads at the end of its schedule; one partition only.
     """
 
     def __init__(
         self, events: EventsName, schedule: Schedule, *, partitions: int = 1,
-        limits: Limits | None = None, hold: float | None = None,
+        limits: Limits | None = None, hold: float | None = None, is_open: bool = False,
     ) -> None:
         self._events = events
-        self._hold = hold
+        self._hold, self._is_open = hold, is_open
         self._schedule = schedule
         self._limits = limits
         self._block = block_for(schedule.phases[0].rate, partitions)
@@ -85,7 +86,7 @@ class DataEngines:
                 process.tell({
                     "events": self._events.told(), "schedule": self._schedule.pairs(),
                     "place": dataclasses.asdict(place), "limits": limits,
-                    "hold": self._hold,
+                    "hold": self._hold, "is_open": self._is_open,
                 })
             self.pids = tuple(process.pid for process in started)
             addresses = tuple(process.address(self._schedule.events) for process in started)

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from headrace.errors import OptionError
 
+#: What rounding to whole events may take from a ratio, and no ratio that is meant has.
+_ROUNDING = 0.01
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -45,7 +48,8 @@ class Limits:
     @property
     def patience(self) -> int:
         """How many looks in a row may find more than is acceptable."""
-        return max(1, self.limit // self.acceptable)
+        # Both are rounded to whole events: twice as many may come out one short of it.
+        return max(1, int(self.limit / self.acceptable + _ROUNDING))
 
 
 class Pressure:

@@ -7,6 +7,10 @@ it has neither taken nor been offered is not sent any more, so that it need not 
 
 A schedule may hold: its clock stands still until a reader has taken what was due before. So a load
 begins when a system is up, however long that took, and its times count from there.
+
+An open queue has no end of its own: at the end of its schedule it waits to be told more, so that
+one run of a system is put under one load after the other. Cut off, it forgets the rest of its
+schedule alone, and the clock of a further load starts anew.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import pyarrow as pa
 from headrace.errors import HeadraceError
 from headrace.lab.data_engine.places import Place
 from headrace.lab.data_engine.pressure import Limits, Pressure
-from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.data_engine.schedule import Phase, Schedule
 
 #: Makes the events from a number on: (first number, count) -> rows.
 Make = Callable[[int, int], pa.RecordBatch]
@@ -30,6 +34,8 @@ LATE_SECONDS = 0.5
 LATE = "the data engine was"
 #: Seconds between two entries in the record of the queue.
 SAMPLE_SECONDS = 0.05
+#: Events of a queue that is open: nobody knows how many there will be.
+UNKNOWN = 2**62
 
 
 class QueueError(HeadraceError):
@@ -55,12 +61,16 @@ class PartitionQueue:
         make: makes them.
         limits: of the queue's length, once it does not hold; None: as long as it likes.
         hold: seconds after the start at which it holds; None: it does not.
+        is_open: wait for more at the end of the schedule; for one partition alone.
     """
 
     def __init__(
         self, place: Place, schedule: Schedule, make: Make, limits: Limits | None = None,
-        hold: float | None = None,
+        hold: float | None = None, *, is_open: bool = False,
     ) -> None:
+        if is_open and place.partitions > 1:
+            msg = f"{place.partitions} partitions cannot be told more: each would hear it apart"
+            raise QueueError(msg)
         self.place = place
         self.schedule = schedule
         self._make = make
@@ -71,7 +81,8 @@ class PartitionQueue:
         self._ready = 0  # events that exist, due or not
         self._looked = 0
         self._sampled = -1.0
-        self.total = place.offset_at(schedule.events)  # fewer if it stops early
+        self._planned = place.offset_at(schedule.events)  # by the schedule, as far as it is known
+        self.total = UNKNOWN if is_open else self._planned  # fewer if it stops early
         self.made = 0  # events that can be taken
         self.pulled = 0
         self.offered = 0  # events that a reader has planned with
@@ -93,6 +104,39 @@ class PartitionQueue:
         """Whether no further event will come."""
         return self.made >= self.total
 
+    @property
+    def waits(self) -> bool:
+        """Whether an open queue has nothing left to give, and waits to be told more."""
+        over = self.started is not None and self.made >= self._planned
+        return over and not self.ended and self.length == 0
+
+    def go_on(
+        self, now: float, phases: tuple[Phase, ...], make: Make, limits: Limits | None
+    ) -> None:
+        """Put an open queue under a further load, which begins now.
+
+        Args:
+            now: the time.
+            phases: of the load; they follow those of the schedule.
+            make: makes its events.
+            limits: of the queue's length, during this load.
+
+        Raises:
+            QueueError: the queue is not open, or has not given what it has.
+        """
+        if not self.waits:
+            msg = f"a queue that has {self.length:,} events to give, or an end, is not told more"
+            raise QueueError(msg)
+        before = self.schedule.seconds
+        self.schedule = Schedule((*self.schedule.phases, *phases))
+        self._planned = self.place.offset_at(self.schedule.events)
+        self._make, self._limits = make, limits
+        self._pressure = None if limits is None else Pressure(limits)
+        self.started = now - before
+        self._looked, self._sampled = self.made, -1.0
+        self.void = self.unsustained = ""
+        self.advance(now)
+
     def start(self, now: float) -> None:
         """Begin to make events; a second start changes nothing."""
         if self.started is None:
@@ -106,8 +150,9 @@ class PartitionQueue:
             self._make_more()
 
     def _make_more(self) -> None:
-        if self._ready < self.total:
-            count = min(self.place.left_in_block(self._ready), self.total - self._ready)
+        end = min(self.total, self._planned)
+        if self._ready < end:
+            count = min(self.place.left_in_block(self._ready), end - self._ready)
             self._held.append((self._ready, self._make(self.place.number(self._ready), count)))
             self._ready += count
 
@@ -181,7 +226,20 @@ class PartitionQueue:
         # The queue at its longest, before what nobody has seen is dropped.
         self.samples.append(QueueSample(seconds, self.made, self.pulled, self.acknowledged))
         self.made = max(self.pulled, self.offered)
-        self.stop()
+        if self.total < UNKNOWN:
+            self.stop()
+        else:
+            self._forget_the_rest()
+
+    def _forget_the_rest(self) -> None:
+        """Let the schedule of an open queue end with the events that are made."""
+        self.schedule = self.schedule.cut(self.made)
+        self._planned, self._ready, self._limits = self.made, self.made, None
+        while self._held and self._held[-1][0] >= self.made:
+            self._held.pop()
+        if self._held:
+            first, batch = self._held[-1]
+            self._held[-1] = first, batch.slice(0, self.made - first)
 
     def stop(self) -> None:
         """Make no further events: what can be taken now is all there will be."""

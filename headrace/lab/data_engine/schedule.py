@@ -66,6 +66,21 @@ class Schedule:
         """Give the phases as plain lists, for a message or a file."""
         return [[phase.seconds, phase.rate] for phase in self.phases]
 
+    def cut(self, events: int) -> Schedule:
+        """Let it end with so many events.
+
+        >>> Schedule((Phase(2, 10), Phase(1, 100))).cut(70).pairs()
+        [[2, 10], [0.5, 100]]
+        """
+        left, phases = float(events), []
+        for phase in self.phases:
+            own = min(left, phase.seconds * phase.rate)
+            if own > 1e-6:
+                seconds = phase.seconds if own < left else own / phase.rate
+                phases.append(Phase(seconds, phase.rate))
+            left -= own
+        return Schedule(tuple(phases))
+
     @property
     def seconds(self) -> float:
         """How long it lasts."""

@@ -18,7 +18,7 @@ from headrace.lab.data_engine.events import EventsName, load
 from headrace.lab.data_engine.places import Place
 from headrace.lab.data_engine.pressure import Limits
 from headrace.lab.data_engine.queue import PartitionQueue
-from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.data_engine.schedule import Phase, Schedule
 from headrace.lab.data_engine.wire import encoded, receive, send
 
 #: Events become takeable this often; a latency is known no better.
@@ -30,9 +30,10 @@ _SAMPLES = 100_000
 class Engine:
     """A queue, and the lock that lets many threads use it."""
 
-    def __init__(self, queue: PartitionQueue, schema: Any) -> None:
+    def __init__(self, queue: PartitionQueue, schema: Any, name: EventsName) -> None:
         self._queue = queue
         self._schema = schema
+        self._name = name
         self._change = threading.Condition()
         self._stopped = False
 
@@ -52,6 +53,11 @@ class Engine:
                     return {}, b""
                 case "status":
                     return self._status(), b""
+                case "go on":
+                    self._go_on(ask)
+                    return self._status(), b""
+                case "schedule":
+                    return {"phases": self._queue.schedule.pairs()}, b""
                 case "record":
                     return self._record(int(ask.get("from", 0))), b""
                 case "end":
@@ -65,6 +71,16 @@ class Engine:
         if self._queue.started is None:
             self._queue.start(time.time())
             self._change.notify_all()
+
+    def _go_on(self, ask: dict[str, Any]) -> None:
+        """Put an open queue under a further load: the times of its events follow from there."""
+        phases = tuple(Phase(float(seconds), float(rate)) for seconds, rate in ask["phases"])
+        whole = Schedule((*self._queue.schedule.phases, *phases))
+        told = {**self._name.settings, "schedule": whole.pairs()}
+        events = load(EventsName(module=self._name.module, settings=told))
+        limits = None if ask["limits"] is None else Limits(**ask["limits"])
+        self._queue.go_on(time.time(), phases, events.batch, limits)
+        self._change.notify_all()
 
     def _pull(self, ask: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         self._begin()
@@ -85,6 +101,7 @@ class Engine:
             "total": queue.total, "ended": queue.ended, "started": queue.started,
             "void": queue.void, "unsustained": queue.unsustained, "replayed": queue.replayed,
             "latest_seconds": queue.latest_seconds, "cpu_seconds": time.process_time(),
+            "waits": queue.waits, "samples": len(queue.samples),
         }
 
     def _record(self, start: int) -> dict[str, Any]:
@@ -150,13 +167,15 @@ def serve(source: BinaryIO, out: BinaryIO) -> None:
     if got is None:
         return
     task = got[0]
-    events = load(EventsName(**task["events"]))
+    name = EventsName(**task["events"])
+    events = load(name)
     schedule = Schedule.read(task["schedule"])
     limits = None if task["limits"] is None else Limits(**task["limits"])
     queue = PartitionQueue(
-        Place(**task["place"]), schedule, events.batch, limits, task.get("hold")
+        Place(**task["place"]), schedule, events.batch, limits, task.get("hold"),
+        is_open=task["is_open"],
     )
-    engine = Engine(queue, events.schema)
+    engine = Engine(queue, events.schema, name)
     with _Server(engine) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         threading.Thread(target=engine.run, daemon=True).start()

@@ -16,7 +16,7 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.lab.data_engine.pressure import Pressure
 from headrace.lab.data_engine.schedule import F64, I64, Schedule
-from headrace.lab.experiments.trial import Cost, Load, Trial
+from headrace.lab.experiments.trial import Cost, Load, Trial, Work, right_so_far
 from headrace.lab.verdict import judge_numbers
 
 _SAMPLE_SECONDS = 0.05
@@ -105,6 +105,25 @@ class FakeBench:
                 peak_bytes=100_000_000, checkpoint_bytes=int(settings.state_bytes_per_event * made),
             ),
         )
+
+    def series(self, work: Work, rate: float) -> tuple[Trial, ...]:
+        """Run under several loads; what it has served it has forgotten when the next comes."""
+        del rate
+        whole: list[Trial] = []
+        ask = self.trial
+
+        class Running:
+            name = self.name
+
+            def trial(self, load: Load) -> Trial:
+                whole.append(ask(load))
+                nothing = np.zeros(0)
+                return replace(
+                    whole[-1], verdict=right_so_far(), due=nothing, left=nothing, stages={}
+                )
+
+        work(Running())
+        return tuple(whole)
 
     def _service_seconds(self, load: Load) -> float:
         """The time between two events that are served, on the cores of the load."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from headrace.lab.experiments.trial import Bench, Load, Trial
+from headrace.lab.experiments.trial import Load, SeriesBench, Trial, Work
 
 #: How a void trial says that the system itself has ended.
 FAILED = "the system failed"
@@ -41,7 +41,7 @@ class Witness:
     """
 
     def __init__(
-        self, bench: Bench, system: str, question: str, note: Callable[[Seen], None]
+        self, bench: SeriesBench, system: str, question: str, note: Callable[[Seen], None]
     ) -> None:
         self._bench, self._system, self._question, self._note = bench, system, question, note
 
@@ -52,10 +52,17 @@ class Witness:
 
     def trial(self, load: Load) -> Trial:
         """Run once."""
-        trial = self._bench.trial(load)
+        return self._noted(self._bench.trial(load))
+
+    def series(self, work: Work, rate: float) -> tuple[Trial, ...]:
+        """Run once under several loads; each is noted when its rows are known."""
+        return tuple(map(self._noted, self._bench.series(work, rate)))
+
+    def _noted(self, trial: Trial) -> Trial:
+        fault = trial.load.fault
         self._note(Seen(
             system=self._system, question=self._question,
-            fault="" if load.fault is None else load.fault.kind, void=trial.void,
+            fault="" if fault is None else fault.kind, void=trial.void,
             rows=trial.verdict.expected, wrong="" if trial.void else trial.trouble,
             checkpoint_bytes=trial.cost.checkpoint_bytes,
         ))

@@ -61,7 +61,7 @@ def estimated(trial: Trial, ramp: Ramp) -> float:
         schedule.made_by(float(at[place])) - int(trial.queue_lengths[place])
         for place in (begin, end)
     ]
-    after = float(trial.left.max(initial=0.0) - at[end])
+    after = float(trial.left.max(initial=trial.busy_seconds) - at[end])
     after -= ramp.wait_seconds + _USUAL_SECONDS
     rate = (taken[1] - taken[0]) / (float(at[end] - at[begin]) + max(0.0, after))
     return max(rate, ramp.first_rate / 2)

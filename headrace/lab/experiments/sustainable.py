@@ -30,8 +30,11 @@ from headrace.lab.statistics.samples import percentile, warm_up_seconds
 
 #: Looks at a queue below which no line is laid through them.
 _LEAST_LOOKS = 20
-#: The least step from a rate that is near.
+#: The least step from a rate that is near, and how many of them are made.
 _NEAR_STEP = 1.25
+_NEAR_STEPS = 2
+#: That a system works on after its last result has left, at most.
+_REST_SECONDS = 1.0
 #: An estimate's share below which no rate is looked for.
 _NEAR_LEAST = 32
 
@@ -108,9 +111,9 @@ class _Probing:
         self.kept_up: Trial | None = None  # the last one, which is the one at the highest rate
         self.unsent = 0.0  # a rate above that one which data engines could not hold; 0: none
 
-    def ramp(self) -> float:
+    def ramp(self, first_rate: float) -> float:
         """Estimate the rate by one run; the first rate if it does not count."""
-        ramp = Ramp(first_rate=self._search.first_rate)
+        ramp = Ramp(first_rate=first_rate)
         trial = self._bench.trial(ramp.load(self._cores))
         if trial.trouble and not trial.void:
             msg = f"in a ramp: {trial.trouble}"
@@ -135,7 +138,7 @@ class _Probing:
         trial = self._once(load, is_confirmation=is_confirmation)
         if trial.void and self._search.again_if_void:
             trial = self._once(load, is_confirmation=is_confirmation)
-        status, reason = _status(trial, self._search)
+        status, reason = status_of(trial, self._search)
         if self.kept_up is not None and trial.void.startswith(LATE):
             self.unsent = rate
             return False
@@ -148,7 +151,7 @@ class _Probing:
 
     def _once(self, load: Load, *, is_confirmation: bool) -> Trial:
         trial = self._bench.trial(load)
-        status, reason = _status(trial, self._search)
+        status, reason = status_of(trial, self._search)
         probe = Probe(
             rate=load.schedule.phases[0].rate, status=status, reason=reason,
             is_confirmation=is_confirmation,
@@ -158,7 +161,8 @@ class _Probing:
         return trial
 
 
-def _status(trial: Trial, search: Search) -> tuple[ProbeStatus, str]:
+def status_of(trial: Trial, search: Search) -> tuple[ProbeStatus, str]:
+    """Say what a probe shows of its rate, and why."""
     if trial.trouble:
         return ProbeStatus.VOID, trial.trouble
     if trial.unsustained:
@@ -172,9 +176,16 @@ def _status(trial: Trial, search: Search) -> tuple[ProbeStatus, str]:
 def _backlog(trial: Trial, search: Search) -> str:
     """Say how long after the load the last result left; empty if that was soon.
 
-    A system that takes events and only computes at the end keeps its queue short.
+    A system that takes events and only computes at the end keeps its queue short. Where results are
+    not known yet, the time until it was at rest says about the same.
     """
-    after = float(trial.left.max(initial=0.0)) - trial.load.schedule.seconds
+    seconds = trial.load.schedule.seconds
+    if not len(trial.left):
+        busy = trial.busy_seconds - seconds
+        if busy <= search.patience.drain_seconds + _REST_SECONDS:
+            return ""
+        return f"it was at work for {busy:.1f} s after the load"
+    after = float(trial.left.max()) - seconds
     if after <= search.patience.drain_seconds:
         return ""
     return f"the last result left {after:.1f} s after the load"
@@ -224,13 +235,14 @@ def _second_half(trial: Trial) -> float:
     return float(trial.queue_lengths[second].mean() - trial.queue_lengths[first].mean())
 
 
-def _untold(probe: Probe) -> None:
+def untold(probe: Probe) -> None:
+    """Hear of a probe, and keep it."""
     del probe
 
 
 def find_rate(
     bench: Bench, search: Search, *, cores: int | None = None,
-    told: Callable[[Probe], None] = _untold,
+    told: Callable[[Probe], None] = untold,
 ) -> Sustainable:
     """Search the highest rate that is sustained.
 
@@ -244,7 +256,8 @@ def find_rate(
     rate, confirmation, void = 0.0, None, ""
     try:
         if search.ramp:
-            search = replace(search, first_rate=probing.ramp(), is_near=True)
+            first = probing.ramp(search.first_rate)
+            search = replace(search, first_rate=first, is_near=True)
         low, high = _bracket(probing, search)
         if low:
             low, _ = _bisect(probing, search, low, high, search.probe_seconds)
@@ -268,7 +281,7 @@ def find_rate(
 
 
 def climb(
-    bench: Bench, search: Search, told: Callable[[Probe], None] = _untold
+    bench: Bench, search: Search, told: Callable[[Probe], None] = untold
 ) -> Sustainable:
     """Go up from the first rate in steps of the precision; the rate is 0 if that is too high."""
     probing = _Probing(bench, search, None, told)
@@ -287,9 +300,14 @@ def _bracket(probing: _Probing, search: Search) -> tuple[float, float]:
     """Find a rate that is sustained and one that is not; the first is 0 if none is."""
     rate = search.first_rate
     near = max(1 + search.precision, _NEAR_STEP)
-    steps = chain((near, near), repeat(2.0)) if search.is_near else repeat(2.0)
+    steps = chain(repeat(near, _NEAR_STEPS), repeat(2.0)) if search.is_near else repeat(2.0)
     if probing.keeps_up(rate, search.probe_seconds):
-        for step in steps:
+        for count, step in enumerate(steps):
+            if search.ramp and count == _NEAR_STEPS:
+                # An estimate so far off was that of a system that had just been started.
+                better = probing.ramp(rate)
+                if better > rate * step:
+                    return _bracket(probing, replace(search, first_rate=better))
             if not probing.keeps_up(rate * step, search.probe_seconds):
                 return rate, rate * step
             rate *= step

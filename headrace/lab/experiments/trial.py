@@ -6,7 +6,7 @@ the same code measures a real system over sockets and a fake one in a time of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -82,6 +82,7 @@ class Trial:
     state_seconds: F64 = field(default_factory=lambda: np.zeros(0))
     state_bytes: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     cost: Cost = field(default_factory=Cost)
+    busy_seconds: float = 0.0  # until it was at rest, by its processor time; 0: nobody has looked
 
     @property
     def latency(self) -> F64:
@@ -110,10 +111,49 @@ class Bench(Protocol):
         """Run once."""
 
 
+#: Asks a bench for trials, one after the other.
+Work = Callable[[Bench], None]
+
+
+class SeriesBench(Bench, Protocol):
+    """A bench that can be put under several loads in one run."""
+
+    def series(self, work: Work, rate: float) -> tuple[Trial, ...]:
+        """Let some work ask for trials of one run; give them all, in their order, when it is over.
+
+        Until then a trial says what the queue says, and has no results: nobody has them yet. A
+        system that gives its results at the end of a run has a run for each trial.
+
+        Args:
+            work: asks for trials.
+            rate: about that of the first load.
+        """
+
+
+def right_so_far() -> Verdict:
+    """Give the verdict of a trial whose rows are not known yet."""
+    return Verdict(rows=0, expected=0, missing=0, surplus=0, missing_rows=(), surplus_rows=())
+
+
+def one_by_one(bench: Bench, work: Work) -> tuple[Trial, ...]:
+    """Let some work ask for trials, a run for each."""
+    made: list[Trial] = []
+
+    class Noting:
+        name = bench.name
+
+        def trial(self, load: Load) -> Trial:
+            made.append(bench.trial(load))
+            return made[-1]
+
+    work(Noting())
+    return tuple(made)
+
+
 class Subject(Protocol):
     """A system that can be asked questions. What it starts for one it keeps for the next."""
 
-    def asked(self, question: str, changes: Mapping[str, Any] | None = None) -> Bench:
+    def asked(self, question: str, changes: Mapping[str, Any] | None = None) -> SeriesBench:
         """Give the bench of a question, with some settings changed.
 
         Raises:

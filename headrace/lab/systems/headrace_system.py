@@ -84,6 +84,7 @@ class HeadraceSystem:
     """
 
     name = "headrace"
+    answers_while_running = True
 
     def __init__(self, session: Any | None = None, *, master: str | None = None) -> None:
         self._session = session

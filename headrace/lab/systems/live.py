@@ -25,13 +25,14 @@ from headrace.lab.data_engine.events import EventsName
 from headrace.lab.data_engine.launch import DataEngines, Feed
 from headrace.lab.data_engine.schedule import F64, I64, Phase, Schedule
 from headrace.lab.endpoints.names import Drain, DrainKind, Source, SourceKind
-from headrace.lab.experiments.trial import Cost, Load, Trial
+from headrace.lab.experiments.trial import Cost, Load, Trial, Work, one_by_one
 from headrace.lab.probe.events import ProbeSettings
 from headrace.lab.probe.questions import Question, question_of
 from headrace.lab.spec import made
 from headrace.lab.systems.begin import Begin
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.harm import KINDS, Harm
+from headrace.lab.systems.series import Series, judged
 from headrace.lab.systems.system import Outcome, Request, System, Tuning
 from headrace.lab.systems.usage import Tally
 from headrace.lab.verdict import judge
@@ -147,13 +148,9 @@ class LiveBench:
             raise OptionError(msg)
         settings = self._settings
         system = self._host.on(load.cores or settings.cores)
-        warm = Phase(settings.warm_seconds, load.schedule.phases[0].rate * _WARM_SHARE)
+        warm = self._warm(load.schedule.phases[0].rate)
         schedule = Schedule((warm, *load.schedule.phases))
-        asked = ProbeSettings(
-            schedule=tuple((phase.seconds, phase.rate) for phase in schedule.phases),
-            keys=settings.keys, window_ms=settings.window_ms, panes=settings.panes,
-            one_in=settings.one_in, every=settings.every,
-        )
+        asked = self._events(schedule)
         limits = None if load.patience is None else load.patience.limits(
             load.schedule.phases[0].rate, settings.partitions
         )
@@ -165,13 +162,54 @@ class LiveBench:
             ) as engines,
         ):
             run = _Run(load, self._question, asked, schedule, engines)
-            request = Request(
-                workload=self._question.workload, settings=asked, mode=Mode.STREAMING,
-                folder=Path(folder), source=Source(SourceKind.ENGINE, engines.feed.text()),
-                drain=Drain(DrainKind.VECTOR), tuning=settings.tuning(),
-                shards=settings.shards or load.cores or settings.cores,
-            )
+            request = self._request(asked, folder, engines, load.cores or settings.cores)
             return run.judged(system, request)
+
+    def series(self, work: Work, rate: float) -> tuple[Trial, ...]:
+        """Let some work ask for trials of one run; a system that answers at its end has several."""
+        settings = self._settings
+        system = self._host.on(settings.cores)
+        if not getattr(system, "answers_while_running", False) or settings.partitions > 1:
+            return one_by_one(self, work)
+        schedule = Schedule((self._warm(rate),))
+        asked = self._events(schedule)
+        name = EventsName(module=_EVENTS, settings=asdict(asked))
+        with (
+            tempfile.TemporaryDirectory(prefix="headrace-lab-") as folder,
+            DataEngines(name, schedule, is_open=True) as engines,
+        ):
+            request = self._request(asked, folder, engines, settings.cores)
+            outcome, failure = None, _prepared(system, request)
+            root = getattr(system, "pid", os.getpid())
+            tally = Tally(root, [*engines.pids, *_Host.others(root)])
+            series = Series(system.name, engines.feed.addresses[0], tally, work)
+            with series:
+                try:
+                    outcome = None if failure else system.run(request)
+                except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
+                    failure = _said(error)
+        return judged(series, self._question, asked, outcome, failure)
+
+    def _warm(self, rate: float) -> Phase:
+        return Phase(self._settings.warm_seconds, rate * _WARM_SHARE)
+
+    def _events(self, schedule: Schedule) -> ProbeSettings:
+        settings = self._settings
+        return ProbeSettings(
+            schedule=tuple((phase.seconds, phase.rate) for phase in schedule.phases),
+            keys=settings.keys, window_ms=settings.window_ms, panes=settings.panes,
+            one_in=settings.one_in, every=settings.every,
+        )
+
+    def _request(
+        self, asked: ProbeSettings, folder: str, engines: DataEngines, cores: int
+    ) -> Request:
+        return Request(
+            workload=self._question.workload, settings=asked, mode=Mode.STREAMING,
+            folder=Path(folder), source=Source(SourceKind.ENGINE, engines.feed.text()),
+            drain=Drain(DrainKind.VECTOR), tuning=self._settings.tuning(),
+            shards=self._settings.shards or cores,
+        )
 
     def stop(self) -> None:
         """End what was started."""
@@ -192,13 +230,7 @@ class _Run:
 
     def judged(self, system: System, request: Request) -> Trial:
         """Run the system, and say what came of it."""
-        failure, outcome = "", None
-        try:
-            system.prepare(request)
-        except OptionError:
-            raise  # it cannot be asked this
-        except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
-            failure = _said(error)
+        failure, outcome = _prepared(system, request), None
         root = getattr(system, "pid", os.getpid())
         others = [*self._engines.pids, *_Host.others(root)]
         begin = Begin(
@@ -286,6 +318,21 @@ class _Run:
                 seconds = record[:, 0] + start - min(starts) - self._warm
                 total += np.interp(at, seconds, record[:, 1] - record[:, 2])
         return at, np.rint(total).astype(np.int64)
+
+
+def _prepared(system: System, request: Request) -> str:
+    """Let a system get ready; say why it could not, empty if it could.
+
+    Raises:
+        OptionError: it cannot be asked this.
+    """
+    try:
+        system.prepare(request)
+    except OptionError:
+        raise
+    except Exception as error:  # noqa: BLE001 (whatever a system raises voids its run)
+        return _said(error)
+    return ""
 
 
 def _said(error: Exception) -> str:

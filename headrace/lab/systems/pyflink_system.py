@@ -46,6 +46,8 @@ class PyFlinkSystem:
         python: the interpreter of an environment with PyFlink; the lab's own if not given.
     """
 
+    answers_while_running = True
+
     def __init__(self, name: str, *, cores: int = 2, python: Path | None = None) -> None:
         self.name = name
         self._mode = MODES[name]

@@ -61,6 +61,7 @@ class SparkSystem:
     """
 
     name = "spark"
+    answers_while_running = True
 
     def __init__(self, session: Any | None = None, *, master: str | None = None) -> None:
         self._session = session

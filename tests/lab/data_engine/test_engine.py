@@ -14,7 +14,7 @@ from headrace.lab.data_engine.client import EngineClient
 from headrace.lab.data_engine.events import EventsName
 from headrace.lab.data_engine.launch import DataEngines
 from headrace.lab.data_engine.pressure import Limits
-from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.data_engine.schedule import Phase, Schedule
 from headrace.lab.probe.events import ProbeGenerator, ProbeSettings
 
 PROBE = "headrace.lab.probe.events"
@@ -168,3 +168,30 @@ def test_a_module_without_events_is_refused_before_anything_runs(
     assert "headrace.errors gives no events" in capfd.readouterr().err
     with pytest.raises(OptionError, match="a file or a module"):
         EventsName()
+
+
+def test_an_open_engine_gives_one_load_after_the_other_with_the_times_of_one_schedule() -> None:
+    first = Schedule.steady(1_000, 0.1)
+    name, _ = events(first)
+    with DataEngines(name, first, is_open=True) as engines:
+        (client,) = engines.clients
+        client.offer()
+        got, times = 0, []
+        for phases in ((Phase(0.2, 5_000),), (Phase(0.1, 300), Phase(0.1, 700)), ()):
+            while not client.status().waits:
+                batches, _ = client.pull(got, 10_000, wait=0.2)
+                for batch in batches:
+                    got += batch.num_rows
+                    times += batch["nanos"].to_pylist()
+            if phases:
+                status = client.go_on(phases, None)
+                assert not status.waits and not status.ended
+                # The event that is due at once, if the clock gives the very time.
+                assert client.record(status.samples - 1)[0][1] in (got, got + 1)
+        schedule = client.schedule()
+        assert client.end().ended
+    assert got == 100 + 1_000 + 30 + 70
+    assert schedule.pairs() == [[0.1, 1_000], [0.2, 5_000], [0.1, 300], [0.1, 700]]
+    settings = ProbeSettings(schedule=tuple((s, r) for s, r in schedule.pairs()))
+    whole = ProbeGenerator(settings).batch(0, got)
+    assert times == whole["nanos"].to_pylist()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.lab.data_engine.places import Place
 from headrace.lab.data_engine.pressure import Limits
 from headrace.lab.data_engine.queue import PartitionQueue, QueueError
-from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.data_engine.schedule import Phase, Schedule
 
 START = 1_000.0
 
@@ -216,3 +216,70 @@ def test_partitions_that_hold_do_not_wait_for_each_others_blocks() -> None:
     queue.advance(START + 2.0)
     queue.advance(START + 2.5)
     assert queue.made > place.offset_at(101)
+
+
+def open_queue(limits: Limits | None = None) -> PartitionQueue:
+    place = Place(partition=0, partitions=1, block=8)
+    return PartitionQueue(place, Schedule.steady(100, 1), make, limits, is_open=True)
+
+
+def test_an_open_queue_waits_at_its_end_and_goes_on_from_the_time_at_which_it_is_told() -> None:
+    queue = open_queue()
+    queue.start(START)
+    queue.advance(START + 5)
+    assert (queue.made, queue.ended, queue.waits) == (100, False, False)
+    queue.pull(0, 1_000)
+    assert queue.waits
+    queue.go_on(START + 9, (Phase(2, 1_000),), make, None)
+    queue.advance(START + 9.5)
+    assert numbers(queue.pull(100, 10_000)) == list(range(100, 601))
+    queue.advance(START + 20)
+    assert queue.made == 2_100
+    queue.pull(601, 10_000)
+    # The second load's own clock begins at 1 s, where the schedule of the first has ended.
+    assert queue.started == START + 8
+    queue.stop()
+    assert (queue.ended, queue.waits, queue.total) == (True, False, 2_100)
+
+
+def test_a_reader_that_is_cut_off_is_put_under_the_next_load_without_the_rest() -> None:
+    queue = open_queue()
+    queue.start(START)
+    queue.advance(START + 2)
+    queue.pull(0, 1_000)
+    queue.go_on(START + 2, (Phase(10, 1_000),), make, Limits(acceptable=100, limit=300))
+    queue.advance(START + 2.1)
+    queue.pull(100, 50)  # 150 are taken
+    queue.advance(START + 4)
+    assert queue.unsustained == "above 100 for 3 looks in a row"
+    assert (queue.made, queue.ended, queue.waits) == (150, False, True)
+    assert queue.schedule.events == 150
+    assert queue.schedule.seconds == pytest.approx(1.05)
+    queue.go_on(START + 10, (Phase(1, 40),), make, None)
+    assert queue.unsustained == ""
+    queue.advance(START + 20)
+    assert numbers(queue.pull(150, 1_000)) == list(range(150, 190))
+    assert queue.schedule.due(189) == pytest.approx(1.05 + 39 / 40)
+
+
+def test_what_has_an_end_or_something_left_is_not_told_more() -> None:
+    queue = queue_of(seconds=1)
+    queue.start(START)
+    queue.advance(START + 2)
+    queue.pull(0, 1_000)
+    with pytest.raises(QueueError, match="is not told more"):
+        queue.go_on(START + 3, (Phase(1, 1),), make, None)
+    queue = open_queue()
+    queue.start(START)
+    queue.advance(START + 2)
+    with pytest.raises(QueueError, match="has 100 events to give"):
+        queue.go_on(START + 3, (Phase(1, 1),), make, None)
+    with pytest.raises(QueueError, match="2 partitions cannot be told more"):
+        place = Place(partition=0, partitions=2, block=8)
+        PartitionQueue(place, Schedule.steady(1, 1), make, is_open=True)
+
+
+@given(st.floats(200, 5e6))
+def test_a_limit_of_twice_what_is_acceptable_bears_two_looks_at_any_rate(rate: float) -> None:
+    assert Limits.of_rate(rate, 1.5, 3).patience == 2
+    assert Limits.of_rate(rate, 1, 5).patience == 5

@@ -15,8 +15,10 @@ from headrace.errors import OptionError
 from headrace.lab.data_engine.client import EngineClient
 from headrace.lab.data_engine.launch import Feed
 from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.experiments.in_series import find_rate_in_series
 from headrace.lab.experiments.latency import summed_up
-from headrace.lab.experiments.trial import Fault, Load, Patience
+from headrace.lab.experiments.sustainable import Search
+from headrace.lab.experiments.trial import Bench, Fault, Load, Patience, Trial, Work
 from headrace.lab.experiments.waterfall import waterfall
 from headrace.lab.spec import QUESTIONS
 from headrace.lab.systems import harm
@@ -271,3 +273,94 @@ def test_a_load_waits_for_a_system_that_takes_long_to_start() -> None:
     assert trial.made == 4_000 * 2
     assert float(trial.latency.max()) < 2  # what it slept is no latency
     assert np.all(np.diff(trial.queue_seconds) > 0)
+
+
+class Running(Counting):
+    """The counter, which gives its rows while it runs."""
+
+    answers_while_running = True
+
+
+def in_series(capacity: float, work: Work, harm: str = "none") -> tuple[Trial, ...]:
+    settings = LiveSettings(keys=4, window_ms=250, warm_seconds=0.3)
+    bench = LiveBench("counting", settings, Running(capacity=capacity, delay=0.2, harm=harm))
+    return bench.series(work, 2_000)
+
+
+def test_a_series_has_the_figures_of_each_load_and_starts_the_system_once() -> None:
+    told: list[Trial] = []
+    patience = Patience(acceptable_seconds=0.25, limit_seconds=0.5)
+
+    def work(running: Bench) -> None:
+        for rate, seconds in ((2_000, 2), (9_000, 6), (1_000, 2)):
+            told.append(running.trial(load(rate, seconds, patience)))
+
+    trials = in_series(3_000, work)
+    assert [bool(trial.unsustained) for trial in told] == [False, True, False]
+    assert [bool(trial.unsustained) for trial in trials] == [False, True, False]
+    assert not any(trial.trouble for trial in trials)
+    assert all(len(trial.due) == 0 for trial in told)  # nobody has rows before the end
+    for trial, rate in zip(trials, (2_000, 9_000, 1_000), strict=True):
+        assert trial.engine == "a loop"
+        assert trial.verdict.rows > 0
+        assert np.all((trial.due >= 0) & (trial.due <= trial.load.schedule.seconds))
+        assert float(trial.latency.min()) >= 0.2
+        assert trial.load.schedule.phases[0].rate == rate
+    assert trials[0].made == 4_000 and trials[2].made == 2_000
+    assert trials[1].made < 40_000
+    # Seven of eight windows are over when a load of two seconds ends; four keys each.
+    assert 6 * 4 <= len(trials[0].due) <= 8 * 4
+    # The clock of a load is its own: what the one before had queued is no latency of the next.
+    assert float(trials[2].latency.max()) < 1.5
+    assert int(trials[1].queue_lengths.max()) > 2_000 > int(trials[2].queue_lengths.max())
+
+
+@pytest.mark.parametrize(("harm", "said"), [
+    ("double", "0 rows missing"), ("drop", "0 too many"), ("raise", "RuntimeError: out of order"),
+])
+def test_a_series_of_a_system_that_loses_doubles_or_raises_is_void(harm: str, said: str) -> None:
+    def work(running: Bench) -> None:
+        running.trial(load(2_000, 1))
+
+    assert said in in_series(1e9, work, harm)[0].trouble
+
+
+def test_a_search_in_series_finds_what_a_live_system_was_given() -> None:
+    search = Search(
+        first_rate=500, ramp=True, precision=0.3, probe_seconds=3, confirm_seconds=3,
+        patience=Patience(acceptable_seconds=0.5, limit_seconds=1, drain_seconds=3),
+    )
+    settings = LiveSettings(keys=4, window_ms=250, warm_seconds=0.3)
+    bench = LiveBench("counting", settings, Running(capacity=6_000))
+    found = find_rate_in_series(bench, search).found
+    assert not found.void
+    assert 6_000 / 1.3 / 1.1 <= found.rate <= 6_000 / 0.85 * 1.1
+    assert found.confirmation is not None and len(found.confirmation.left)
+
+
+def test_a_system_that_answers_at_its_end_has_a_run_for_each_load() -> None:
+    def work(running: Bench) -> None:
+        for rate in (2_000, 3_000):
+            assert len(running.trial(load(rate, 1)).due)
+
+    assert [trial.made for trial in bench().series(work, 2_000)] == [2_000, 3_000]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["headrace", "spark"] if SLOW else ["headrace"])
+@pytest.mark.parametrize("question", QUESTIONS if SLOW else ["count"])
+def test_headrace_and_spark_are_put_under_two_loads_in_one_run(
+    spark: Any, name: str, question: str
+) -> None:
+    def work(running: Bench) -> None:
+        for rate in (1_000, 3_000):
+            running.trial(load(rate, 3))
+
+    bench = LiveBench(name, SMALL, choose(name, spark), question)
+    first, second = bench.series(work, 1_000)
+    assert not first.trouble and not second.trouble
+    assert (first.made, second.made) == (3_000, 9_000)
+    for trial in (first, second):
+        assert len(trial.due) >= 2 * 4
+        assert np.all(trial.latency > 0)
+    assert first.engine == second.engine

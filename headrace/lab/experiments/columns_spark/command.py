@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headrace.lab.commands import ROOT, chosen, get_ready, number, say, today
+from headrace.lab.commands import ROOT, chosen, get_ready, number, say, takes_cores, today
 from headrace.lab.ending import Ending, exit_status
 from headrace.lab.experiments.columns_spark.runs import (
     COLUMNS,
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--object-events", type=number, default=1_000_000, metavar="N",
                       help="events of a run of many with objects. Default: 1M")
     made.add_argument("--rounds", type=number, default=3, metavar="N", help="Default: 3")
-    made.add_argument("--cores", type=number, default=2, metavar="N", help="Default: 2")
+    takes_cores(made)
     made.add_argument("--way", action="append", choices=[COLUMNS, OBJECTS, NATIVE],
                       help="this way only; may be given again")
     made.add_argument("--per-batch", action="append", type=number, metavar="N",

@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.lab.commands import get_ready, number, say, today
+from headrace.lab.commands import get_ready, number, say, takes_cores, takes_save, today
 from headrace.lab.ending import exit_status
 from headrace.lab.experiments.micro.cases import CASES, Case, find
 from headrace.lab.experiments.micro.measure import Compared, measure, sizes
@@ -33,11 +33,9 @@ def parser() -> argparse.ArgumentParser:
                       help="measured runs on headrace. Default: 3")
     made.add_argument("--reference-repeats", type=number, default=None, metavar="N",
                       help="measured runs on FnApiRunner. Default: as headrace, but 2 at most")
-    made.add_argument("--cores", type=number, default=2, metavar="N",
-                      help="Spark's cores and headrace's shards. Default: 2")
+    takes_cores(made)
     made.add_argument("--alone", action="store_true", help="leave FnApiRunner out")
-    made.add_argument("--save", action="store_true",
-                      help="write results/DATE-bench.json with all samples")
+    takes_save(made, "bench")
     made.add_argument("--profile", action="store_true",
                       help="run the cases in this process, without Spark, under cProfile")
     made.add_argument("--profile-out", type=Path, default=None, metavar="FILE",

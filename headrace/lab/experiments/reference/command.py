@@ -11,7 +11,15 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.lab.commands import PACKAGES, chosen, get_ready, number, say, takes_workloads
+from headrace.lab.commands import (
+    PACKAGES,
+    chosen,
+    get_ready,
+    number,
+    say,
+    takes_cores,
+    takes_workloads,
+)
 from headrace.lab.experiments.reference.agree import reference
 from headrace.lab.experiments.reference.asked import Answer, Asked
 from headrace.lab.reference import to_text
@@ -33,8 +41,7 @@ def parser() -> argparse.ArgumentParser:
     takes_workloads(made)
     made.add_argument("--system", action="append", choices=SYSTEMS, default=None,
                       help="ask this system only; may be given again, two are needed")
-    made.add_argument("--cores", type=number, default=2, metavar="N",
-                      help="Spark's cores, and shards. Default: 2")
+    takes_cores(made)
     made.add_argument("--limit", type=number, default=180, metavar="SECONDS",
                       help="give a system up that takes longer for an answer. Default: 180")
     made.add_argument("--missing", action="store_true",

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from headrace.lab.commands import get_ready, say, today
+from headrace.lab.commands import get_ready, say, takes_cores, takes_save, today
 from headrace.lab.ending import exit_status
 
 FORMAT = 2
@@ -32,11 +32,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rate", type=int, default=2_000, help="rows per second. Default: 2000")
     made.add_argument("--trigger", type=float, default=1.0,
                       help="seconds between two epochs. Default: 1")
-    made.add_argument("--cores", type=int, default=2, help="Default: 2")
+    takes_cores(made)
     made.add_argument("--plot", type=Path, default=Path("soak.svg"), metavar="FILE",
                       help="where to draw. Default: soak.svg")
-    made.add_argument("--save", action="store_true",
-                      help="write results/DATE-soak.json with all samples")
+    takes_save(made, "soak")
     return made
 
 

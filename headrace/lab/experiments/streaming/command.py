@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.lab.commands import get_ready, number, say, today
+from headrace.lab.commands import get_ready, number, say, takes_cores, takes_save, today
 from headrace.lab.ending import exit_status
 from headrace.lab.experiments.streaming.bed import Bed
 from headrace.lab.experiments.streaming.figures import CaseResult
@@ -42,10 +42,8 @@ def parser() -> argparse.ArgumentParser:
                       help="hotkey, hotcombine: elements, half of them with one key. Default: 5M")
     made.add_argument("--windows", type=number, default=1_000_000, metavar="N",
                       help="windows: how many are open at once. Default: 1M")
-    made.add_argument("--cores", type=number, default=2, metavar="N",
-                      help="Spark's cores and headrace's shards. Default: 2")
-    made.add_argument("--save", action="store_true",
-                      help="write results/DATE-streaming.json with all samples")
+    takes_cores(made)
+    takes_save(made, "streaming")
     return made
 
 

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.lab.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
+from headrace.lab.commands import (
+    ROOT,
+    chosen,
+    get_ready,
+    number,
+    say,
+    takes_cores,
+    takes_save,
+    takes_workloads,
+    today,
+)
 from headrace.lab.ending import Ending, exit_status
 from headrace.lab.experiments.table.runs import Cell, measure
 from headrace.lab.experiments.table.table import Line, figures, keep, kept, page, record
@@ -38,8 +48,7 @@ def parser() -> argparse.ArgumentParser:
                       help="events of a run, as 200K or 1M. Default: 1M")
     made.add_argument("--direct-events", type=number, default=50_000, metavar="N",
                       help="the same for Beam's local runner, which is slow. Default: 50K")
-    made.add_argument("--cores", type=number, default=2, metavar="N",
-                      help="Spark's cores, and shards. Default: 2")
+    takes_cores(made)
     made.add_argument("--batch", action="store_true", help="batch instead of streaming")
     made.add_argument("--patience", type=number, default=60, metavar="SECONDS",
                       help="give systems other than headrace fewer events, 100K or 20K, where a "
@@ -47,8 +56,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--keep", type=Path, metavar="FILE",
                       help="write every result there at once, and do not run again what is there "
                       "and right, of as many events: so a run that was interrupted goes on")
-    made.add_argument("--save", action="store_true",
-                      help="write results/DATE-workloads.json with everything")
+    takes_save(made, "workloads")
     made.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     return made
 

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from headrace.lab.catalog import CATALOG
-from headrace.lab.commands import ROOT, chosen, get_ready, number, say, takes_workloads, today
+from headrace.lab.commands import (
+    ROOT,
+    chosen,
+    get_ready,
+    number,
+    say,
+    takes_save,
+    takes_workloads,
+    today,
+)
 from headrace.lab.experiments.verify.choices import EVENTS, GROUP, tries
 from headrace.lab.experiments.verify.conditions import LEAST_EPOCHS, PARTS, Cell, Condition
 from headrace.lab.experiments.verify.kill import GAPS
@@ -42,8 +51,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--keep", type=Path, metavar="FILE",
                       help="write every result there at once, and do not run again what is there "
                       "and right: so a run that was interrupted goes on")
-    made.add_argument("--save", action="store_true",
-                      help="write results/DATE-verification.json with everything")
+    takes_save(made, "verification")
     made.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     return made
 
