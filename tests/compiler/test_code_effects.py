@@ -145,7 +145,8 @@ def test_helpers_that_are_called_twice_each_are_read_once_for_each_depth() -> No
     """Whose key comes back was asked along every way: 1,600 readings for a generator of events."""
     provers = mock.Mock(wraps=Prover)
     with mock.patch.object(code_prover, "Prover", provers):
-        (node,) = nodes_of(web_a.__code__)
-        found = Prover(node, {"x": Is.ELEMENT}, Names(web_a, None)).outputs(Emits.RESULT)
+        first: Any = web_a
+        (node,) = nodes_of(first.__code__)
+        found = Prover(node, {"x": Is.ELEMENT}, Names(first, None)).outputs(Emits.RESULT)
     assert found
     assert provers.call_count <= 5 * MOST_DEPTH * 3
