@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from headrace.engine.archives import ship
+from headrace.engine.doors import Job
 from headrace.engine.gateway import show_spark_log
 from headrace.engine.packages_here import installed_here
 from headrace.engine.probe import check_executors, is_local
+from headrace.engine.reused_plan import reused_plan
 
 
 class ClassicDoor:
@@ -75,6 +77,10 @@ class ClassicDoor:
     def leaving(self, child: Any) -> Any:  # noqa: ARG002 (both find what either has kept)
         """Give the user's."""
         return self._session
+
+    def prepared(self, child: Any, build: Callable[[], Any]) -> Job | None:
+        """Keep the physical plan."""
+        return reused_plan(child, build)
 
     def distributions(self) -> Mapping[str, str]:
         """Give what is installed; a local master's workers are this Python."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,10 @@ class ConnectDoor:
     def leaving(self, child: Any) -> Any:
         """Give the child: a plan with functions is found again in its own session only."""
         return child
+
+    def prepared(self, child: Any, build: Callable[[], Any]) -> None:
+        """Give nothing: what is asked of the server is a plan each time."""
+        del child, build
 
     def distributions(self) -> Mapping[str, str]:
         """Give what every worker has installed; the answer is kept for the life of the session."""

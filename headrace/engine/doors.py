@@ -7,9 +7,12 @@ workers have, how code gets there, how jobs are named, counted and cancelled. De
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
+
+#: Runs a job whose tasks see the given properties; gives its rows as tuples.
+Job = Callable[[Mapping[str, str]], list[tuple[Any, ...]]]
 
 
 class Door(Protocol):
@@ -56,6 +59,14 @@ class Door(Protocol):
         """Give the session of the DataFrames that leave a pipeline.
 
         Rows that the pipeline has kept must be found there, or its functions would run again.
+        """
+
+    def prepared(self, child: Any, build: Callable[[], Any]) -> Job | None:
+        """Plan a DataFrame once, for many jobs; None: Spark plans it anew for each.
+
+        Args:
+            child: the session of the DataFrame.
+            build: makes it; the less it is to compute, the more the planning is of it.
         """
 
     def distributions(self) -> Mapping[str, str]:

@@ -23,11 +23,15 @@ from headrace.worker.entry import (
     Epoch,
     SuperstepTask,
     end_run,
+    from_text,
     read_output,
     run_epoch,
     run_superstep,
     scanned,
 )
+
+#: The property of a job that tells its tasks of their epoch, where one plan serves many epochs.
+EPOCH_PROPERTY = "headrace.epoch"
 
 
 @cache
@@ -147,7 +151,7 @@ def reading(
 def launch_epoch(
     tasks: EpochTasks,
     session: Any,
-    epoch: Epoch,
+    epoch: Epoch | None,
     shards: int,
     frame: Any | None,
     whole: bool,
@@ -159,7 +163,8 @@ def launch_epoch(
     Args:
         tasks: the plan's tasks.
         session: where to run them, if no DataFrame feeds the epoch.
-        epoch: what they must know.
+        epoch: what they must know; None: the property of their job says it, so that the same plan
+            serves for the next epoch too.
         shards: how many there are.
         frame: the rows of this epoch, if a DataFrame feeds it.
         whole: begin with superstep 0; else nothing is to be done there.
@@ -168,6 +173,7 @@ def launch_epoch(
     """
     later = list(zip(tasks.later, tasks.sorted, strict=True))
     if frame is not None:
+        assert epoch is not None
         assert epoch.feeding is not None
         function = in_epoch(tasks.fed[epoch.feeding], epoch, fed=True)
         rows = fed(frame, scan if tasks.columns else None, session, function)
@@ -201,13 +207,13 @@ def preferred_executors(session: Any, shards: int) -> Any:
 
 
 def in_epoch(
-    blob: bytes, epoch: Epoch, *, fed: bool = False, empty: bool = False
+    blob: bytes, epoch: Epoch | None, *, fed: bool = False, empty: bool = False
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Give the function for `mapInArrow`: one epoch of one superstep.
 
     Args:
         blob: the superstep's task.
-        epoch: what it must know.
+        epoch: what it must know; None: its job's property says it.
         fed: a DataFrame's partitions come in; they are no shards.
         empty: what comes in means nothing.
     """
@@ -218,7 +224,13 @@ def in_epoch(
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
         shard = 0 if fed else partition
-        return run_epoch(blob, epoch, shard, _drain(batches) if empty else batches, partition)
+        known = epoch
+        if known is None:
+            # By the job, not by a file or a variable: a task of an attempt that was given up and
+            # goes on somewhere must never take itself for one of the next attempt.
+            assert context is not None
+            known = from_text(context.getLocalProperty(EPOCH_PROPERTY))
+        return run_epoch(blob, known, shard, _drain(batches) if empty else batches, partition)
 
     return superstep
 

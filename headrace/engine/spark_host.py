@@ -9,14 +9,17 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark import StorageLevel
 
+from headrace.engine.doors import Job
 from headrace.engine.file_scans import scan_of
-from headrace.engine.host import Feeds
+from headrace.engine.host import Feeds, TaskRows
 from headrace.engine.inputs import input_of
 from headrace.engine.launch import (
+    EPOCH_PROPERTY,
     end_stages,
     launch,
     launch_epoch,
@@ -32,9 +35,13 @@ from headrace.engine.stream_plans import input_of_plan
 from headrace.engine.tasks import EpochTasks
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
-from headrace.worker.entry import REPORT_CHANNEL, Epoch
+from headrace.worker.entry import REPORT_CHANNEL, Epoch, to_text
 
 _LOG = logging.getLogger(__name__)
+
+#: The longest text of an epoch that travels as a property of its job: listeners and the event log
+#: get the properties of a job and of each of its stages. A longer one travels in the plan.
+MAX_PROPERTY_CHARS = 32 << 10
 
 
 class SparkRows:
@@ -69,6 +76,42 @@ class SparkRows:
             _LOG.debug("the rows of a run could not be unpersisted: %s", error)
 
 
+class PreparedRows:
+    """The rows of an epoch whose plan is there already; they cannot be kept.
+
+    Args:
+        job: runs the plan.
+        told: the epoch, as its tasks are told of it.
+        build: gives the same rows by a plan of their own, for sinks that want them.
+    """
+
+    def __init__(self, job: Job, told: str, build: Callable[[], SparkRows]) -> None:
+        self._job, self._told, self._build = job, told, build
+        self._kept: SparkRows | None = None
+
+    def keep(self) -> None:
+        """Keep the rows, by a plan of their own."""
+        self._kept = self._build()
+        self._kept.keep()
+
+    def reports(self) -> list[tuple[int, bytes]]:
+        """Run the job; give the reports."""
+        if self._kept is not None:
+            return self._kept.reports()
+        rows = self._job({EPOCH_PROPERTY: self._told})
+        return [(number, bytes(payload)) for number, payload in rows]
+
+    def output(self, channel: int, columns: Any, schema: bytes, order_bytes: int = 0) -> Any:
+        """Give what was sent to an output channel, as a DataFrame."""
+        assert self._kept is not None, "sinks have not asked for rows"
+        return self._kept.output(channel, columns, schema, order_bytes)
+
+    def forget(self) -> None:
+        """Let the rows go."""
+        if self._kept is not None:
+            self._kept.forget()
+
+
 class SparkHost:
     """A session of Spark's.
 
@@ -81,6 +124,8 @@ class SparkHost:
         self.target = target
         self._group = group
         self._preferred_executors: Any = None  # cached while a stream goes on
+        # Of epochs that no DataFrame feeds, by whether they begin with superstep 0.
+        self._prepared: dict[bool, Job | None] = {}
 
     @property
     def session(self) -> Any:
@@ -128,9 +173,33 @@ class SparkHost:
     def run_epoch(
         self, tasks: EpochTasks, epoch: Epoch, shards: int, frame: Any | None, *, whole: bool,
         title: str,
-    ) -> SparkRows:
-        """Build the job of an epoch."""
+    ) -> TaskRows:
+        """Build the job of an epoch; of one that no DataFrame feeds, the plan is there already."""
         self._name_jobs(title)
+        build = partial(self._build_epoch, tasks, epoch, shards, frame, whole=whole)
+        if frame is not None or self._preferred_executors is not None:
+            return build()
+        job = self._job(tasks, shards, whole=whole)
+        told = to_text(epoch) if job is not None else ""
+        if job is None or len(told) > MAX_PROPERTY_CHARS:
+            return build()
+        return PreparedRows(job, told, build)
+
+    def _job(self, tasks: EpochTasks, shards: int, *, whole: bool) -> Job | None:
+        """Give what runs the plan of epochs that no DataFrame feeds; made for the first of them."""
+        if whole not in self._prepared:
+            session = self.target.session
+
+            def build() -> Any:
+                rows = launch_epoch(tasks, session, None, shards, None, whole)
+                return rows.select("seq", "payload")  # of a report
+
+            self._prepared[whole] = self.target.door.prepared(session, build)
+        return self._prepared[whole]
+
+    def _build_epoch(
+        self, tasks: EpochTasks, epoch: Epoch, shards: int, frame: Any | None, *, whole: bool
+    ) -> SparkRows:
         scan = None
         if isinstance(frame, Brought):
             frame, scan = frame.rows, frame.scan
@@ -186,6 +255,7 @@ class SparkHost:
         except Exception as error:  # noqa: BLE001 (the session may be gone)
             _LOG.debug("the preferred_executors of the shards could not be forgotten: %s", error)
         self._preferred_executors = None
+        self._prepared = {}
         self.target.door.forget_child()
         self.target = replace(self.target, session=None)
 

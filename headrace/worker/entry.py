@@ -41,6 +41,8 @@ from headrace.worker.protocol import (
     StageReport,
     SuperstepTask,
     from_row,
+    from_text,
+    to_text,
 )
 from headrace.worker.task.failures import MARK, report_failure
 from headrace.worker.task.fence import enter
@@ -60,10 +62,12 @@ __all__ = [
     "SuperstepTask",
     "end_run",
     "from_row",
+    "from_text",
     "read_output",
     "run_epoch",
     "run_superstep",
     "scanned",
+    "to_text",
 ]
 
 #: Super tuples waiting to be shipped; bounds the memory between the stages and Spark.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import inf
@@ -68,6 +70,21 @@ ONLY_EPOCH = Epoch(
     sources={}, clocks={}, feeding=None, ending=True, arrivals=(), chains={}, former={},
     watermarks={}, files=None, next_driver="", local=None, direct={}, bundle_seconds=inf,
 )
+
+
+def to_text(epoch: Epoch) -> str:
+    """Give an epoch as text, for where a task is told of it beside its plan."""
+    return base64.b85encode(pickle.dumps(epoch, pickle.HIGHEST_PROTOCOL)).decode()
+
+
+def from_text(text: str) -> Epoch:
+    """Read what `to_text` gave.
+
+    >>> from_text(to_text(ONLY_EPOCH)) == ONLY_EPOCH
+    True
+    """
+    epoch: Epoch = pickle.loads(base64.b85decode(text))
+    return epoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from headrace.lab.experiments.streaming.bed import Bed
 from headrace.lab.experiments.streaming.figures import CaseResult
 
 #: Run when no case is named.
-USUAL = ("epoch", "throughput", "sliding", "restore", "pending")
+USUAL = ("epoch", "ownloop", "throughput", "sliding", "restore", "pending")
 #: Bad data at full size takes longer than all others together, so it is run by name only.
 CASES = (*USUAL, "hotkey", "windows", "hotcombine")
 
@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=number, default=3, metavar="N",
                       help="how often each variant is run, in turns. Default: 3")
     made.add_argument("--epochs", type=number, default=40, metavar="N",
-                      help="epoch: epochs of each run. Default: 40")
+                      help="epoch, ownloop: epochs of each run. Default: 40")
     made.add_argument("--rows", type=number, default=1_000_000, metavar="N",
                       help="throughput, sliding: rows, as 200K or 1M. Default: 1M")
     made.add_argument("--keys", type=number, default=1_000_000, metavar="N",
@@ -87,6 +87,7 @@ def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], CaseResult]
         epoch,
         hotcombine,
         hotkey,
+        ownloop,
         pending,
         restore,
         sliding,
@@ -97,6 +98,7 @@ def _measures(args: argparse.Namespace) -> dict[str, Callable[[Bed], CaseResult]
     rounds = args.rounds
     return {
         "epoch": lambda bed: epoch.measure(bed, epochs=args.epochs, rounds=rounds),
+        "ownloop": lambda bed: ownloop.measure(bed, epochs=args.epochs, rounds=rounds),
         "throughput": lambda bed: throughput.measure(bed, rows=args.rows, rounds=rounds),
         "sliding": lambda bed: sliding.measure(bed, elements=args.rows, rounds=rounds),
         "restore": lambda bed: restore.measure(bed, keys=args.keys, rounds=rounds),

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from headrace.engine.launch import launch_epoch
 from headrace.lab.ending import Ending, exit_status
 from headrace.lab.experiments.soak.fit import slope, trend
 from headrace.lab.experiments.soak.pipeline import Life, complaints
@@ -20,6 +21,7 @@ from headrace.lab.experiments.streaming import (
     hotcombine,
     hotkey,
     native,
+    ownloop,
     pending,
     sliding,
     throughput,
@@ -154,6 +156,25 @@ def test_spark_alone_gives_the_answer_of_the_formula(bed: Bed) -> None:
     wanted = throughput.rows_of(throughput.WITHIN, 2_000, 1)
     _, wrong = throughput.on_spark(bed, native.Variant.ROW, wanted)
     assert wrong == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kept", [True, False])
+def test_plans_of_our_own_loop_are_made_for_all_epochs_or_for_each(
+    bed: Bed, kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Any] = []
+
+    def counted(*args: Any) -> Any:
+        planned.append(args)
+        return launch_epoch(*args)
+
+    monkeypatch.setattr("headrace.engine.spark_host.launch_epoch", counted)
+    found, wrong = ownloop.own_epochs(bed, 4, kept=kept)
+    assert wrong == []
+    assert min(found) > 0
+    # An epoch begins with superstep 0 or does not: two plans, however many epochs there are.
+    assert len(planned) <= 2 if kept else len(planned) == len(found)
 
 
 @pytest.mark.spark
