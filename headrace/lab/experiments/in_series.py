@@ -79,9 +79,14 @@ class _Once:
 
     def mistaken(self, found: Sustainable) -> float:
         """Give the rate from which to search again, now that rows are known; 0: no need."""
-        assumed = 0.0 if self._found is None else self._found.rate
-        kept = [probe for probe in found.probes if probe.status is ProbeStatus.KEPT_UP]
-        best = max((probe.rate for probe in kept), default=0.0)
+        if self._found is None:
+            return 0.0
+        assumed = self._found.rate
+        # A short probe that kept up where the longer one did not is no mistake.
+        best = max((
+            now.rate for then, now in zip(self._found.probes, found.probes, strict=True)
+            if then.status is ProbeStatus.FELL_BEHIND and now.status is ProbeStatus.KEPT_UP
+        ), default=0.0)
         if best > assumed:
             return best
         if assumed and not found.rate:

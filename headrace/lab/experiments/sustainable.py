@@ -348,7 +348,8 @@ def _bisect(
 ) -> tuple[float, float]:
     while high / low > 1 + search.precision:
         middle = sqrt(low * high)
-        if probing.keeps_up(middle, seconds):
+        is_long = seconds > search.probe_seconds
+        if probing.keeps_up(middle, seconds, is_confirmation=is_long):
             low = middle
         else:
             high = middle
