@@ -80,9 +80,9 @@ def _copier(session: Any, plan: Any) -> Callable[[], Any]:
 def _bringer(session: Any) -> Callable[[Any], list[tuple[Any, ...]]]:
     """Give what brings an array of rows here.
 
-    An answer of the JVM's over 8 KB was seen to take 41 ms, whatever was in it: as if it went out in
-    two parts, and the second waited for the receipt of the first. So few rows come value by value,
-    and many of them together.
+    An answer of the JVM's over 8 KB was seen to take 41 ms, whatever was in it: as if it went out
+    in two parts, and the second waited for the receipt of the first. So few rows come value by
+    value, and many of them together.
     """
     jvm = session._jvm  # noqa: SLF001
     jvm.org.apache.spark.sql.execution.python.EvaluatePython.registerPicklers()

@@ -185,7 +185,7 @@ def test_batch_pipelines_publish_in_one_transaction(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(200)
 def test_with_a_real_broker_each_message_is_seen_once(broker: Broker, tmp_path: Path) -> None:
     """One run, ended in every gap of a publication, with the broker killed in between."""
     topic = broker.topic(3)

@@ -20,10 +20,13 @@ from headrace.lab.experiments.beam_suites.exceptions import read_table
 from headrace.lab.experiments.beam_suites.judge import complaints
 from headrace.lab.experiments.beam_suites.run import run
 from headrace.lab.experiments.beam_suites.suite import Suite
-from headrace.lab.experiments.user_suites.homes import Home, made_home
+from headrace.lab.experiments.user_suites.package_environments import (
+    PackageEnvironment,
+    made_environment,
+)
 from headrace.lab.experiments.user_suites.packages import PACKAGES, Package, package_of
 from headrace.lab.experiments.user_suites.page import page, table
-from headrace.lab.experiments.user_suites.verdicts import Verdict, verdict
+from headrace.lab.experiments.user_suites.verdicts import PackageVerdict, verdict
 
 PAGE = ROOT / "docs" / "user-suites.md"
 RESULTS = ROOT / "results" / "user-suites.json"
@@ -87,22 +90,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if wrong or missing else 0
 
 
-def suite_of(package: Package, home: Home) -> Suite:
+def suite_of(package: Package, environment: PackageEnvironment) -> Suite:
     """The tests of a package, in its environment."""
     plugins = [word for plugin in package.plugins for word in ("-p", plugin)]
     return Suite(
-        python=str(home.python),
-        root=str(home.source),
-        folder=str(home.source),
+        python=str(environment.python),
+        root=str(environment.source),
+        folder=str(environment.source),
         table=str(TABLE),
-        options=(f"--rootdir={home.source}", *plugins),
-        path=(str(home.source),),
+        options=(f"--rootdir={environment.source}", *plugins),
+        path=(str(environment.source),),
     )
 
 
-def _judge(package: Package, folder: Path, jobs: int, told: Callable[[str], None]) -> Verdict:
-    home = made_home(package, told)
-    suite, modules = suite_of(package, home), package.modules(home.source)
+def _judge(
+    package: Package, folder: Path, jobs: int, told: Callable[[str], None]
+) -> PackageVerdict:
+    environment = made_environment(package, told)
+    suite, modules = suite_of(package, environment), package.modules(environment.source)
     ran = {}
     for runner in (YARDSTICK, "headrace"):
         told(f"{package.requirement} on {runner}: {len(modules)} modules")
@@ -111,7 +116,7 @@ def _judge(package: Package, folder: Path, jobs: int, told: Callable[[str], None
     return verdict(package, modules, ran["headrace"], ran[YARDSTICK], known)
 
 
-def _save(verdicts: Sequence[Verdict]) -> None:
+def _save(verdicts: Sequence[PackageVerdict]) -> None:
     content = {
         "date": str(today()),
         "apache-beam": version("apache-beam"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from headrace.lab.experiments.beam_suites.exceptions import Kind
 from headrace.lab.experiments.beam_suites.judge import Judged, Meaning
 from headrace.lab.experiments.beam_suites.page import exceptions, shorten
-from headrace.lab.experiments.user_suites.verdicts import Verdict
+from headrace.lab.experiments.user_suites.verdicts import PackageVerdict
 
 HEAD = """# Packages that build on Beam, on headrace
 
@@ -39,12 +39,12 @@ SAID = {
 }
 
 
-def page(verdicts: Sequence[Verdict], when: str) -> str:
+def page(verdicts: Sequence[PackageVerdict], when: str) -> str:
     """Give the whole page."""
     return "".join([HEAD, when, "\n\n", table(verdicts), *map(_section, verdicts)])
 
 
-def table(verdicts: Sequence[Verdict]) -> str:
+def table(verdicts: Sequence[PackageVerdict]) -> str:
     """A row for each package."""
     lines = [
         "| package | version | what it does | tests | with pipelines | passed | skipped "
@@ -68,7 +68,7 @@ def _fails_for(one: Judged, kind: Kind) -> bool:
     return one.verdict is Meaning.IMPOSSIBLE and one.row is not None and one.row.kind is kind
 
 
-def _section(each: Verdict) -> str:
+def _section(each: PackageVerdict) -> str:
     parts = [f"\n## {each.package.name}\n"]
     if each.missing:
         parts.append(f"\n**Not gone through to the end:** {', '.join(each.missing)}.\n")

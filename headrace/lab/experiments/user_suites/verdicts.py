@@ -20,7 +20,7 @@ REASON = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PackageVerdict:
     """A package and what its tests did."""
 
     package: Package
@@ -31,7 +31,7 @@ class Verdict:
 def verdict(
     package: Package, modules: Sequence[str], ours: Sequence[Result], yardstick: Sequence[Result],
     known: Sequence[Known],
-) -> Verdict:  # fmt: skip
+) -> PackageVerdict:  # fmt: skip
     """Judge a package's tests."""
     theirs = [
         Known(tests=(glob.escape(name_of(each)),), kind=Kind.BEAM, reason=_reason(each),
@@ -41,7 +41,7 @@ def verdict(
     ]  # fmt: skip
     ended = [{each.module for each in run if not each.test} for run in (ours, yardstick)]
     missing = tuple(module for module in modules if any(module not in run for run in ended))
-    return Verdict(package, tuple(judge(ours, [*theirs, *known])), missing)
+    return PackageVerdict(package, tuple(judge(ours, [*theirs, *known])), missing)
 
 
 def _reason(result: Result) -> str:

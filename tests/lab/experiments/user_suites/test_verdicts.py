@@ -5,7 +5,7 @@ from headrace.lab.experiments.beam_suites.judge import Meaning, complaints
 from headrace.lab.experiments.beam_suites.results import Ended, Result
 from headrace.lab.experiments.user_suites.packages import Package
 from headrace.lab.experiments.user_suites.page import page, table
-from headrace.lab.experiments.user_suites.verdicts import Verdict, verdict
+from headrace.lab.experiments.user_suites.verdicts import PackageVerdict, verdict
 
 PACKAGE = Package(name="theirs", version="1.2", does="things", tests=("tests/test_*.py",))
 ENDED = Result("tests.test_a", "", Ended.PASSED, 1.0, 0, "")
@@ -17,7 +17,7 @@ def said(test: str, outcome: Ended, text: str = "", pipelines: int = 1) -> Resul
 
 def judged(
     ours: list[Result], yardstick: list[Result], known: tuple[Known, ...] = ()
-) -> Verdict:
+) -> PackageVerdict:
     return verdict(PACKAGE, ["tests.test_a"], [*ours, ENDED], [*yardstick, ENDED], known)
 
 

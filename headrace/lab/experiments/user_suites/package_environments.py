@@ -23,7 +23,7 @@ PATH_FILE = "zz-headrace.pth"
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class PackageEnvironment:
     """Where a package lives."""
 
     folder: Path
@@ -39,23 +39,23 @@ class Home:
         return self.folder / "source"
 
 
-def home_of(package: Package) -> Home:
+def environment_of(package: Package) -> PackageEnvironment:
     """Give where a package's environment is, there or not."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return Home(cache() / f"user-{package.name}-{package.version}-python{version}")
+    return PackageEnvironment(cache() / f"user-{package.name}-{package.version}-python{version}")
 
 
-def made_home(package: Package, told: Callable[[str], None]) -> Home:
+def made_environment(package: Package, told: Callable[[str], None]) -> PackageEnvironment:
     """Make the environment of a package, if it is not there.
 
     Raises:
         OptionError: pip has failed; says its last words.
     """
-    home = home_of(package)
-    if not home.python.is_file():
-        told(f"{package.name}: making {home.folder}; this takes a minute or two")
-        make(home.folder, lambda making: _fill(making, package))
-    return home
+    environment = environment_of(package)
+    if not environment.python.is_file():
+        told(f"{package.name}: making {environment.folder}; this takes a minute or two")
+        make(environment.folder, lambda making: _fill(making, package))
+    return environment
 
 
 def _fill(making: Path, package: Package) -> None:

@@ -13,7 +13,7 @@ from headrace.lab.environments import make
 from headrace.lab.experiments.beam_suites.results import Ended
 from headrace.lab.experiments.beam_suites.run import run
 from headrace.lab.experiments.user_suites import command
-from headrace.lab.experiments.user_suites.homes import Home, unpack
+from headrace.lab.experiments.user_suites.package_environments import PackageEnvironment, unpack
 from headrace.lab.experiments.user_suites.packages import PACKAGES, Package
 
 TEST = '''
@@ -48,12 +48,12 @@ def test_a_source_distribution_is_unpacked_without_its_outer_folder(tmp_path: Pa
 def test_tests_of_a_package_run_in_their_own_tree_on_the_runner_that_is_named(
     tmp_path: Path,
 ) -> None:
-    home = Home(tmp_path)
-    tests = home.source / "tests"
+    environment = PackageEnvironment(tmp_path)
+    tests = environment.source / "tests"
     tests.mkdir(parents=True)
     (tests / "test_a.py").write_text(TEST, encoding="utf-8")
     package = Package(name="theirs", version="1.2", does="", tests=("tests/test_*.py",))
-    suite = replace(command.suite_of(package, home), python=sys.executable)
+    suite = replace(command.suite_of(package, environment), python=sys.executable)
     found = run(suite, ["tests.test_a"], "inline", tmp_path / "results", 1, lambda _: None)
     assert {(each.test, each.outcome, each.pipelines) for each in found} == {
         ("test_a_pipeline", Ended.PASSED, 1),
