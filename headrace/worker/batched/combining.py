@@ -151,6 +151,7 @@ class PreCombine:
             return False
         groups = grouped(pairs, by_window=not self._default)
         if len(groups) * LEAST_ROWS > len(values):
+            skipping.rest()
             return False
         self._group_pairs()  # they came before
         self._add()

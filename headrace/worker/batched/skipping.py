@@ -110,7 +110,11 @@ class Skipping:
         if 2 * self._added <= looked:
             self._pause = FIRST_PAUSE
         else:
-            self._paused, self._pause = self._pause, min(2 * self._pause, MOST_PAUSE)
+            self.rest()
+
+    def rest(self) -> None:
+        """Look at no batch for a while: the last was not worth it."""
+        self._paused, self._pause = self._pause, min(2 * self._pause, MOST_PAUSE)
 
     def _fold(
         self, values: ColumnValues, rows: Places, groups: Groups, tables: list[Table | None]
