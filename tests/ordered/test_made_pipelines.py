@@ -131,11 +131,15 @@ points = st.sampled_from([
 @TIMES
 @given(
     chains(STREAM_STEPS, most=4), st.lists(numbers, min_size=2, max_size=4),
-    st.sampled_from([2, 3]), st.lists(st.tuples(points, st.integers(0, 5)), max_size=3),
+    st.sampled_from([2, 3, 7]), st.lists(st.tuples(points, st.integers(0, 5)), max_size=3),
 )
 @example(
     ["mix", "group"], [list(range(30)), list(range(60)), [1, 2]], 3,
     [(Point.AFTER_SEAL, 1), (Point.AFTER_SINKS, 1), (Point.AFTER_MANIFEST, 2)],
+)
+@example(
+    ["group", "diamond", "group"], [list(range(30)), list(range(60)), [1, 2]], 7,
+    [(Point.BEFORE_SINKS, 1), (Point.AFTER_SEAL, 2)],
 )
 def test_a_stream_in_order_is_that_of_one_shard_after_kills_too(
     chain: list[str], epochs: list[list[int]], shards: int, kills: list[tuple[Point, int]]
