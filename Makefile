@@ -49,6 +49,7 @@ demo: setup ## run the demo on a local Spark
 
 test: setup ## run all tests
 	@scripts/ensure_redis.sh || echo "The tests that need a Redis server are left out." >&2
+	@scripts/ensure_chromium.sh || echo "The tests that open pages in a browser are left out." >&2
 	@scripts/ensure_kafka.sh >/dev/null || echo "The tests that need a Kafka broker are left out." >&2
 	@$(BIN)/headrace prepare || echo "Spark starts more slowly; nothing else depends on it." >&2
 	$(BIN)/python -m pytest tests $(SIDE_BY_SIDE)
@@ -95,6 +96,7 @@ bench-workloads: setup ## every workload on three systems, their rates side by s
 	$(BIN)/headrace lab run table
 
 lab: setup ## measure headrace and its peers from outside; see docs/guide/lab.md
+	@$(BIN)/headrace lab install pyflink || echo "PyFlink is shown as absent." >&2
 	$(BIN)/headrace lab run examples/lab.toml --results build/lab || test $$? -eq 2
 	$(BIN)/headrace lab report $$(ls -d build/lab/*/ | tail -1)
 
@@ -126,14 +128,14 @@ beam-suites: setup ## run Beam's own pipeline tests on headrace; see docs/beam-s
 	$(BIN)/headrace lab run beam-suites
 
 chaos-kafka: setup ## Kafka to Kafka, 50 kills of driver, worker and broker; each result once
-	$(BIN)/python -m tests.kafka.campaign --kills 50
+	$(BIN)/headrace lab run faults kafka --kills 50
 
 bench-kafka: setup ## messages a second from Kafka to Kafka, beside native Spark
-	$(BIN)/python -m tests.kafka.throughput
+	$(BIN)/headrace lab run kafka
 
 lock: $(STAMP) ## remake requirements.lock within the ranges of pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version $(LOCK_PYTHON) \
-	--extra connect --extra kafka --extra sql --extra stores --extra test --extra lab --extra docs --extra dev --no-emit-index-url --no-header --generate-hashes \
+	--extra connect --extra kafka --extra lineage --extra otel --extra sql --extra stores --extra test --extra lab --extra docs --extra dev --no-emit-index-url --no-header --generate-hashes \
 	--output-file requirements.lock pyproject.toml
 
 clean: ## remove everything make and the tools have made

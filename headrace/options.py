@@ -13,11 +13,13 @@ from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.utils.plugin import BeamPlugin
 
-from headrace.engine.packaging import Needs
-from headrace.engine.spark_settings import Wish, listed, read_conf
-from headrace.engine.status import PageOptions, StreamOptions
+from headrace.engine.layouts import SmallEpochs
+from headrace.engine.spark.packaging import Needs
+from headrace.engine.spark.settings import Wish, listed, read_conf
+from headrace.engine.status import PageOptions, StreamOptions, WhoAsks
 from headrace.errors import OptionError
 from headrace.plan.settings import ColumnsMode
+from headrace.telemetry.asked import Asked, checked_lineage, checked_otel
 
 
 def _positive(text: str) -> int:
@@ -144,6 +146,11 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             help="Streaming: read what is there now, then stop; state stays for the next start.",
         )
         parser.add_argument(
+            "--drain_available", action="store_true", default=False,
+            help="Streaming: read what is there now, then drain: sources end, windows close, "
+            "timers fire, and the run has come to its end. Default: off.",
+        )
+        parser.add_argument(
             "--state_dir", default="",
             help="Streaming: where each machine keeps its copy of the state; {executor} in it "
             "stands for the executor, where several share a machine and must not share copies. "
@@ -153,6 +160,25 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             "--max_bundle_seconds", type=_seconds, default=1.0,
             help="Streaming: how long an unbounded splittable DoFn may run before its rest is put "
             "off to the next epoch. Default: 1.",
+        )
+        parser.add_argument(
+            "--small_epochs", choices=["auto", "off", "always"],
+            default=os.environ.get("HEADRACE_SMALL_EPOCHS", "auto"),
+            help="Streaming: run an epoch that is known to be small (few elements, little state, "
+            "little work of late) as one task instead of a stage of Spark's for each exchange; "
+            "only where all tasks run on one machine and the checkpoint is on its disk. The "
+            "answers are the same. off: never. always: every epoch, wherever; for tests. Default: "
+            "HEADRACE_SMALL_EPOCHS, or auto.",
+        )
+        parser.add_argument(
+            "--who_asks", choices=["spark", "headrace"],
+            default=os.environ.get("HEADRACE_WHO_ASKS", "spark"),
+            help="Streaming, on a classic session: who asks the sources of DataFrames what is new. "
+            "spark: Structured Streaming's queries. headrace: our own loop, as on Spark Connect, "
+            "where the rows are plain columns of Parquet files, Kafka's messages or a Python "
+            "data source, so that workers read them without Spark; small epochs then take a "
+            "fraction of the time. All else is left to Spark. The log is the same, so a "
+            "checkpoint may change hands at a start. Default: HEADRACE_WHO_ASKS, or spark.",
         )
         parser.add_argument(
             "--remove_later_epochs", action="store_true", default=False,
@@ -203,6 +229,23 @@ class HeadraceOptions(PipelineOptions):  # type: ignore[misc]
             help="Do not name hot keys on the live page. Default: they are named.",
         )
         parser.add_argument(
+            "--otel", action="store_true", default=False,
+            help="Export the run's metrics, and a span for each epoch, by OpenTelemetry's OTLP "
+            "over HTTP; OTEL_* in the environment says where to and how. Needs headrace[otel]. "
+            "Default: off.",
+        )
+        parser.add_argument(
+            "--otel_endpoint", default="", metavar="URL",
+            help="The collector that --otel exports to. Default: OTEL_EXPORTER_OTLP_ENDPOINT, "
+            "else http://localhost:4318.",
+        )
+        parser.add_argument(
+            "--lineage", action="store_true", default=False,
+            help="Send OpenLineage's events of the run, with what it reads and writes; "
+            "OPENLINEAGE_* in the environment or openlineage.yml says where to. Needs "
+            "headrace[lineage]. Default: off.",
+        )
+        parser.add_argument(
             "--debug", action="store_true", default=False,
             help="Show an exception of your code with the frames of Beam and headrace, and what "
             "Spark logs of it. Default: your own frames, once.",
@@ -240,9 +283,12 @@ def stream_options(known: Any) -> StreamOptions:
         checkpoint=known.checkpoint,
         state_dir=known.state_dir,
         trigger_seconds=known.trigger_interval,
-        available_now=known.available_now,
+        available_now=known.available_now or known.drain_available,
+        drain_available=known.drain_available,
         bundle_seconds=known.max_bundle_seconds,
         remove_later_epochs=known.remove_later_epochs,
+        small_epochs=SmallEpochs(known.small_epochs),
+        who_asks=WhoAsks(known.who_asks),
         max_retries=known.max_retries,
         page=page_options(known),
     )
@@ -271,6 +317,18 @@ def page_options(known: Any) -> PageOptions | None:
     )
 
 
+def asked_outside(known: Any) -> Asked:
+    """Give who is to be told of the run.
+
+    Raises:
+        OptionError: it cannot be told.
+    """
+    otel, endpoint = checked_otel(wanted=known.otel, endpoint=known.otel_endpoint)
+    return Asked(
+        otel=otel, otel_endpoint=endpoint, lineage=checked_lineage(wanted=known.lineage)
+    )
+
+
 def needs_of(options: Any) -> Needs:
     """Give what the options want on the workers."""
     asked = options.view_as(SetupOptions)
@@ -281,7 +339,7 @@ def needs_of(options: Any) -> Needs:
     )
 
 
-def told_to_workers(options: PipelineOptions) -> str:
+def for_workers(options: PipelineOptions) -> str:
     """Give what a pipeline was given as JSON: Beam's own code looks at it where functions run.
 
     Values that are no plain ones stay with the driver. Plugins are those that Beam would have its

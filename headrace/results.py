@@ -7,8 +7,8 @@ import os
 import sys
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
@@ -22,13 +22,15 @@ from headrace.engine.host import Host
 from headrace.engine.leftovers import remove_own_folders
 from headrace.engine.listening import ear
 from headrace.engine.metrics import of_steps
-from headrace.engine.signals import ToldToEndError, say_end, told_to_end
+from headrace.engine.signals import EndRequestedError, end_on_request, say_end
 from headrace.engine.skew import HotKey
 from headrace.engine.status import StreamOptions, StreamStatus
 from headrace.engine.stream import Stream
 from headrace.io.frames import Frames
+from headrace.plan.datasets import Touched
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan, step_names
+from headrace.telemetry.asked import Asked
 from headrace.terminal.steps import StepView
 from headrace.terminal.view import moment, size
 
@@ -57,6 +59,8 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         self._failure: BaseException | None = None
         self._cancelled = False
         self._debug = False
+        self.asked = Asked()  # who is told of the run
+        self.touched = Touched()  # what it reads and writes, if somebody is told of that
         self._done = threading.Event()
         self._deciding = threading.Lock()  # of how it ends: a cancel and the end may coincide
         self._thread = threading.Thread(target=self._run, name=self._group, daemon=True)
@@ -72,10 +76,23 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         self._host.show_log()
 
     def _work(self) -> None:
-        with self._host.watching(self.plan, self._progress):
+        with self._host.watching(self.plan, self._progress), self._telling() as watchers:
             self._outcome = run_batch(
-                self.plan, self._host, self._settings, f"headrace: {self.plan.name}", self._frames
+                self.plan, self._host, self._settings, f"headrace: {self.plan.name}", self._frames,
+                watchers,
             )
+
+    def _telling(self) -> AbstractContextManager[Sequence[Any]]:
+        """Give those who are to be told of the run while a block runs."""
+        if not self.asked:
+            return nullcontext(())
+        from headrace.telemetry.telling import Running, telling  # not by runs that tell nobody
+
+        run = Running(
+            name=self._group, streaming=isinstance(self, StreamResult), touched=self.touched,
+            spark=getattr(self._host.session, "version", ""),
+        )
+        return telling(self.asked, self.plan, run, lambda: self._cancelled)
 
     def _run(self) -> None:
         failure: BaseException | None = None
@@ -104,14 +121,14 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         return str(self._state)
 
     def __str__(self) -> str:
-        return f"{self.plan.name}: {self._standing_now()}"
+        return f"{self.plan.name}: {self._summary()}"
 
     @property
     def status(self) -> str:
         """How the run stands, in words: a line, and one for each step that has put elements out."""
         return "\n".join([str(self), *self._step_lines()])
 
-    def _standing_now(self) -> str:
+    def _summary(self) -> str:
         what = f"{self.state}, a batch on {self.plan.shards} shards"
         if self._failure is not None:
             what += f": {type(self._failure).__name__}: {self._failure}"
@@ -133,9 +150,9 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
         SIGTERM and SIGHUP where the program has no handlers of its own; then they end it.
         """
         try:
-            with told_to_end():
+            with end_on_request():
                 return self._await(duration)
-        except (ToldToEndError, KeyboardInterrupt) as request:
+        except (EndRequestedError, KeyboardInterrupt) as request:
             try:
                 self._stop(at_once=False)
             except KeyboardInterrupt:
@@ -225,11 +242,13 @@ class StreamResult(HeadraceResult):
     def _work(self) -> None:
         from headrace.engine.stream_progress import following
 
-        with self._paged(), following(self._stream, self.plan, self._progress):
-            ended = self._stream.run()
-        if self._stopping and not ended:
-            msg = "told to stop"
-            raise RuntimeError(msg)
+        with self._telling() as watchers:
+            self._stream.watchers += watchers
+            with self._paged(), following(self._stream, self.plan, self._progress):
+                ended = self._stream.run()
+            if self._stopping and not ended:
+                msg = "a stop was requested"
+                raise RuntimeError(msg)
 
     @contextmanager
     def _paged(self) -> Iterator[None]:
@@ -278,7 +297,7 @@ class StreamResult(HeadraceResult):
             self._state = PipelineState.DRAINED
         return str(self._state)
 
-    def _standing_now(self) -> str:
+    def _summary(self) -> str:
         what = f"{self.state}, a stream on {self.plan.shards} shards"
         status = self._stream.status
         if status.epoch >= 0:

@@ -24,16 +24,19 @@ from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms import environments
 
-from headrace.compiler.cell_numbers import drop_cells
 from headrace.compiler.compile import compile_pipeline, is_unbounded
-from headrace.compiler.cross_language import refuse_java
-from headrace.compiler.row_types import row_types
-from headrace.engine.jars import with_fetched
+from headrace.compiler.proto.cell_numbers import drop_cells
+from headrace.compiler.proto.cross_language import refuse_java
+from headrace.compiler.proto.element_types import note_element_types
+from headrace.compiler.proto.file_names import files_named
+from headrace.compiler.proto.row_types import row_types
 from headrace.engine.leftovers import sweep_folders
 from headrace.engine.listening import ear
-from headrace.engine.packaging import check_files, provide
 from headrace.engine.replay import tell_steps
-from headrace.engine.session import (
+from headrace.engine.spark.jars import with_fetched
+from headrace.engine.spark.packaging import check_files, provide
+from headrace.engine.spark.probe import is_local
+from headrace.engine.spark.session import (
     SparkTarget,
     find_target,
     session,
@@ -45,6 +48,7 @@ from headrace.errors import (
     PackagingError,
     UnsupportedTransformError,
 )
+from headrace.io.datasets import touched_by
 from headrace.io.file_shards import keep_shards
 from headrace.io.frames import Frames, frames_of
 from headrace.io.kafka.beam_transforms import in_place_of as kafka_in_place_of
@@ -53,17 +57,20 @@ from headrace.io.preflight import check_sinks
 from headrace.io.sources import ReadFromSpark
 from headrace.options import (
     HeadraceOptions,
+    asked_outside,
     columns_mode,
+    for_workers,
     needs_of,
     stream_options,
-    told_to_workers,
     wish_of,
 )
+from headrace.plan.datasets import Touched
 from headrace.plan.settings import Settings
 from headrace.plan.step_names import plain_step
 from headrace.plan.supersteps import Plan
 from headrace.results import HeadraceResult, StreamResult
 from headrace.sql.beam_transform import in_place_of as sql_in_place_of
+from headrace.telemetry.asked import Asked
 
 #: What a user of this module may rely on; `session` makes the DataFrames a pipeline reads.
 __all__ = [
@@ -131,6 +138,7 @@ class HeadraceRunner(PipelineRunner, ABC):  # type: ignore[misc]
             msg = f"--max_retries={known.max_retries}: must be 0 or more"
             raise OptionError(msg)
         materialise(pipeline)
+        note_element_types(pipeline)
         pipeline.visit(
             group_by_key_input_visitor(
                 not options.view_as(TypeOptions).allow_non_deterministic_key_coders
@@ -192,15 +200,17 @@ class SparkRunner(HeadraceRunner):
     ) -> HeadraceResult:
         """Run a portable pipeline; `frames` are the DataFrames it speaks of."""
         known = options.view_as(HeadraceOptions)
-        wish = wish_of(known)
+        wish, asked = wish_of(known), asked_outside(known)
         tell_steps()
         # Before Spark starts: what cannot run is refused at no cost.
         plan, frames, streaming = self.compiled(proto, options, frames, known.shards or 1)
         needs, main_session = needs_of(options), _main_session(options)
-        check_files(needs)
+        # A session that is not known yet may be local; `provide` looks again.
+        check_files(needs, may_lack_project=wish.master is None or is_local(wish.master))
         sweep_folders()
         wish = with_fetched(wish, frames.needs())
         target = find_target(self._spark or frames.session(), wish, known.progress)
+        touched = touched_of(asked, proto, frames, target.parent)
         frames = frames.made(target.parent)
         check_sinks(
             frames.sinks, target.session, streaming=streaming, own_disk=target.door.shares_disk,
@@ -218,7 +228,7 @@ class SparkRunner(HeadraceRunner):
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
             main_session=main_session,
-            options=told_to_workers(options),
+            options=for_workers(options),
             row_types=row_types(proto),
             python_path=_python_path(target),
             folder=os.getcwd() if target.door.is_local else "",
@@ -235,8 +245,16 @@ class SparkRunner(HeadraceRunner):
         )
         if known.debug:
             result.show_all()
+        result.asked, result.touched = asked, touched
         result.start()
         return result
+
+
+def touched_of(asked: Asked, proto: Any, frames: Frames, session: Any) -> Touched:
+    """Give what a pipeline reads and writes, if somebody is to be told of that."""
+    if not asked.lineage:
+        return Touched()
+    return touched_by(frames, session) + files_named(proto)
 
 
 def _wait(result: HeadraceResult) -> None:

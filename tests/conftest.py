@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -36,10 +37,13 @@ settings.load_profile("headrace")
 # closed and the marker has to go (xfail_strict).
 GAPS = {"not_built": True, "spark_cannot": True, "never": False}
 
-# A whole run with this variable checks every claim about functions. It calls them twice and turns
-# columns off, so that tests of either cannot hold there; they say so by the marker.
-VERIFYING = "HEADRACE_VERIFY_TRAITS" in os.environ
-NOT_VERIFYING = "not_verifying_traits"
+# A whole run with one of these variables checks every claim about functions, or all that columns
+# compute. The first calls functions twice and turns columns off, the second calls them though
+# columns have computed; tests that look at either cannot hold there, and say so by the marker.
+VERIFYING = {
+    "not_verifying_traits": "HEADRACE_VERIFY_TRAITS",
+    "not_verifying_columns": "HEADRACE_VERIFY_COLUMNS",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -65,9 +69,21 @@ def pytest_collectstart() -> None:
         install()
 
 
+# Loading hundreds of modules leaves no garbage worth the looking for it, and what they hold stays
+# to the end: a collection in a test looks at what the test has made.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """The same where the last module was the first to load Beam."""
+    """The same where the last module was the first to load Beam; from here on, garbage counts."""
     pytest_collectstart()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let modules written in C see their objects go, or they tell of leaks."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # where pytest-xdist deals out
@@ -83,14 +99,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     for item in items:
+        asks = "spark" in getattr(item, "fixturenames", ())
+        if asks and item.get_closest_marker("spark") is None:
+            message = f"{item.nodeid}: asks for the session `spark` and is not marked `spark`"
+            raise pytest.UsageError(message)
+        if " at 0x" in item.nodeid:  # an address: another one in each process that collects
+            message = f"{item.nodeid}: give its parameters names, with ids=[...]"
+            raise pytest.UsageError(message)
         limit = item.get_closest_marker("timeout")
         if limit is not None and processes > 1:
             longer = pytest.mark.timeout(limit.args[0] * processes, **limit.kwargs)
             item.add_marker(longer, append=False)
-        unfit = item.get_closest_marker(NOT_VERIFYING)
-        if unfit is not None:
-            reason = f"--verify_traits: {gap_reason(unfit, item.nodeid)}"
-            item.add_marker(pytest.mark.skipif(VERIFYING, reason=reason))
+        for name, variable in VERIFYING.items():
+            unfit = item.get_closest_marker(name)
+            if unfit is not None:
+                reason = f"{variable}: {gap_reason(unfit, item.nodeid)}"
+                item.add_marker(pytest.mark.skipif(variable in os.environ, reason=reason))
         for name, runs in GAPS.items():
             marker = item.get_closest_marker(name)
             if marker is None:

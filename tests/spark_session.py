@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from headrace.engine.session import start_session
+from headrace.engine.spark.session import start_session
 
 
 @functools.lru_cache(maxsize=1)

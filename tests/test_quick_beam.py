@@ -14,7 +14,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import core, userstate
 
 from headrace.options import HeadraceOptions
-from tests.quick_beam import beams_parameters, beams_view_as, install, parameters, view_as
+from tests.quick_beam import (
+    beams_parameters,
+    beams_specs,
+    beams_view_as,
+    install,
+    parameters,
+    specs,
+    view_as,
+)
 
 BEAMS = sorted(
     (c for c in PipelineOptions.__subclasses__() if c.__module__ == pipeline_options.__name__),
@@ -32,6 +40,7 @@ def _installed() -> Iterator[None]:
     install()
     assert PipelineOptions.view_as is view_as
     assert core.get_function_args_defaults is parameters
+    assert userstate.get_dofn_specs is specs
     yield
 
 
@@ -150,3 +159,60 @@ def test_a_function_that_was_changed_is_read_again() -> None:
     assert parameters(Changes().process)[0] == ["renamed", "cell"]
     Changes.process.__signature__ = inspect.signature(lambda self, told: None)  # type: ignore[attr-defined]
     assert parameters(Changes().process) == (["told"], [])
+
+
+COUNT = userstate.CombiningValueStateSpec("count", sum)
+DUE = userstate.TimerSpec("due", userstate.TimeDomain.WATERMARK)
+COUNTED, TIMED = beam.DoFn.StateParam(COUNT), beam.DoFn.TimerParam(DUE)
+
+
+def stateful() -> Any:
+    """Give a class of its own with a state and a timer."""
+
+    class Stateful(beam.DoFn):  # type: ignore[misc]
+        def process(self, element: Any, count: Any = COUNTED) -> None: ...
+
+        def later(self, due: Any = TIMED) -> None: ...
+
+    return Stateful
+
+
+def test_state_and_timers_of_a_class_are_those_that_beam_finds() -> None:
+    for dofn in (stateful()(), beam.Map(str).fn, beam.Map("a".join).fn, beam.DoFn()):
+        for _ in range(2):  # read, then remembered
+            assert specs(dofn) == beams_specs(dofn)
+    assert specs(stateful()()) == ({COUNT}, {DUE})
+
+
+def test_what_one_caller_does_to_its_answer_shows_in_no_other() -> None:
+    dofn = stateful()()
+    specs(dofn)[0].clear()
+    assert specs(dofn)[0] == {COUNT}
+
+
+def test_a_method_that_is_replaced_added_or_hidden_is_read_again() -> None:
+    cls = stateful()
+    dofn = cls()
+    assert specs(dofn) == ({COUNT}, {DUE})
+    cls.process = lambda self, element: None
+    assert specs(dofn) == (set(), {DUE})
+    cls.more = lambda self, count=COUNTED: None
+    assert specs(dofn) == ({COUNT}, {DUE})
+    dofn.later = len
+    assert specs(dofn) == beams_specs(dofn) == ({COUNT}, set())
+    other = cls()
+    cls.more.__defaults__ = (None,)
+    assert specs(other) == beams_specs(other) == (set(), {DUE})
+
+
+def test_a_class_that_answers_for_itself_is_asked_each_time() -> None:
+    class Odd(stateful()):  # type: ignore[misc]
+        asked = 0
+
+        @property
+        def odd(self) -> Any:
+            Odd.asked += 1
+            return self.later
+
+    assert [specs(Odd()) for _ in range(3)] == [({COUNT}, {DUE})] * 3
+    assert Odd.asked >= 3

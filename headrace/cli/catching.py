@@ -21,6 +21,7 @@ from apache_beam.transforms import environments
 
 from headrace.cli.scripts import as_main
 from headrace.compiler.compile import compile_pipeline, is_unbounded
+from headrace.compiler.proto.element_types import note_element_types
 from headrace.errors import HeadraceError
 from headrace.plan.supersteps import Plan
 
@@ -65,6 +66,7 @@ def _proto(pipeline: beam.Pipeline) -> Any:
     """The pipeline as the runner would see it, key coders checked the same way."""
     strict = not pipeline.options.view_as(TypeOptions).allow_non_deterministic_key_coders
     pipeline.visit(group_by_key_input_visitor(strict))
+    note_element_types(pipeline)
     return pipeline.to_runner_api(
         default_environment=environments.EmbeddedPythonEnvironment.default()
     )

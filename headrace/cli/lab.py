@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engine.leftovers import remove_own_folders
-from headrace.engine.signals import ToldToEndError, say_end
+from headrace.engine.signals import EndRequestedError, say_end
 from headrace.errors import OptionError
 from headrace.lab.by_name import spec_text
 from headrace.lab.doors import BY_SPEC, door_of, listing
-from headrace.lab.environments import PACKAGES, install
+from headrace.lab.installing import INSTALLED, install
 from headrace.lab.laboratory import run_spec
 from headrace.lab.report.choosing import SLOTS, filled
 from headrace.lab.report.page import write_page
@@ -24,7 +24,7 @@ from headrace.lab.results.compare import compare
 from headrace.lab.results.dated import read_dated
 from headrace.lab.results.folder import RunFolder
 from headrace.lab.results.summary import Figure, Summary
-from headrace.lab.spec import read_spec
+from headrace.lab.spec import only, read_spec
 from headrace.quiet import quietly
 from headrace.terminal.display import showing
 from headrace.terminal.view import View, duration
@@ -46,7 +46,7 @@ of its own, which nothing overwrites:
   headrace lab report results/lab/*-my         one page of HTML that opens without a network
   headrace lab fill results/lab/RUN PAGE.md    its figures as tables in a page of Markdown
   headrace lab compare OLD_RUN NEW_RUN         what changed, and whether chance could do it
-  headrace lab install pyflink                 a peer that needs an environment of its own
+  headrace lab install pyflink                 a peer that does not come with headrace
 
 A spec of two systems, their highest sustainable rate and their latency at 80 % of it:
 
@@ -69,27 +69,43 @@ _SPEC = """\
 tables of a spec, with their defaults:
 
   questions = ["count"]   what every system is asked, at the top of the file: of filter, count,
-                   sliding and state, some or all
-  [systems.NAME]   kind = headrace, spark, direct, pyflink, pyflink-thread or fake; NAME if it
-                   is not said. `headrace lab install pyflink` makes PyFlink's environment.
+                   sliding and state, and of workloads such as nexmark:q5, some or all
+  [systems.NAME]   kind = headrace, spark, direct, pyflink, pyflink-thread, flink-sql, beam-flink
+                   or fake; NAME if it is not said. `headrace lab install pyflink` brings the
+                   three on PyFlink, `headrace lab install beam-flink` Beam's Flink runner.
                    fake: capacity, delay_seconds, epoch_seconds, drop_every and more
                    others: cores = 2, partitions = 1, keys = 100, window_ms = 1000, panes = 4,
                    one_in = 100, every = 100, warm_seconds = 10 at a tenth of the rate, before
                    the load; shards = 0 (as many as cores), per_batch = 1000000, trigger_ms = 0,
                    bundle_ms = 100, bundle_events = 1000
+                   costs = [["Parse", 40], ...]: more steps of the filter, and the microseconds
+                   that each takes for an event: waits, or computes with spins = true
                    candidates = [{...}, ...]: settings that [tuning] chooses from
-                   first_rate = 0: where searches of this one begin; 0: where all do
+                   first_rate = 0: where searches of this one begin; 0: where all do;
+                   {count = 50000}: about where that of a question ends, without a ramp
   [tuning]         p99_seconds = 2, first_rate = 1000, precision = 0.25, probe_seconds = 10
   [sustainable]    first_rate = 1000, precision = 0.05, probe_seconds = 20,
                    confirm_seconds = 60, acceptable_seconds = 1, limit_seconds = 5,
-                   drain_seconds = 5, p99_seconds = 0 (no bound), ramp = false, repeats = 1
-  [latency]        share = 0.8 of the sustainable rate (or rate), seconds = 60, repeats = 3
+                   drain_seconds = 5, p99_seconds = 0 (no bound), ramp = false, repeats = 1,
+                   loops_per_second = 0: of the machine that first rates are from; on another
+                   one they are taken as much higher as that is faster; 0: as they are
+  [latency]        share = 0.8 of the sustainable rate (or rate), seconds = 60, repeats = 3,
+                   shares = []: once more at each, for latency against rate;
+                   shares_questions = [] (all that latency is about)
   [spike]          share = 0.3 (or rate), times = 10, calm_seconds = 30, spike_seconds = 2
-  [fault]          kind = "kill-worker", share = 0.5 (or rate), seconds = 60, at_seconds = 20
-  [scaling]        cores = [1, 2]
+  [congestion]     share = 1 (or rate) is what it sustains: times = 1.5 of that for over_seconds =
+                   20, below = 0.5 of it for calm_seconds = 20 before, after_seconds = 60 after
+  [fault]          kind = "kill-worker", or kill-driver, which is started again on its checkpoint
+                   (headrace, spark), or slow-disk, the checkpoint's, for lasts_seconds = 10
+                   (headrace); share = 0.5 (or rate), seconds = 60, at_seconds = 20
+  [scaling]        cores = [1, 2], shards = []: the first is measured, each further one of cores
+                   foretold from what an event took of processors there, then measured
   [growth]         share = 0.5 (or rate), seconds = 120
-  [causal]         steps = [], times = 2: what the rate would be were a step so much faster
-  latency, spike, fault, scaling and growth: questions = [] (all of the run)
+  [sweep]          trigger_ms = [0, 100], per_batch, bundle_ms, bundle_events, shards: a run for
+                   each value; share = 0.5 (or rate), seconds = 30
+  [causal]         steps = [] by their names, times = 2: what the rate would be were a step so
+                   many times as fast, of headrace and fake; a rerun where its cost is set
+  latency, spike, congestion, fault, scaling, growth, sweep and causal: questions = [] (all)
 
 To try it without Spark, in a second:
 
@@ -114,7 +130,7 @@ def add_to(commands: Any) -> None:
     )
     run_it.add_argument("what", metavar="NAME|SPEC.toml", help="an experiment, or a file")
     run_it.add_argument(
-        "told", metavar="...", nargs=argparse.REMAINDER, help="the experiment's own options"
+        "options", metavar="...", nargs=argparse.REMAINDER, help="the experiment's own options"
     )
     run_it.set_defaults(run=run)
     names = verbs.add_parser(
@@ -122,11 +138,12 @@ def add_to(commands: Any) -> None:
     )
     names.set_defaults(run=show_names)
     new = verbs.add_parser(
-        "install", help="make the environment of a system that cannot share this one",
-        description="Make the environment of a system that cannot share this one, in the user's "
-        "cache folder, by pip. What is there already stays.",
+        "install", help="bring a system that does not come with headrace",
+        description="Bring a system that does not come with headrace, in the user's cache folder: "
+        "PyFlink in an environment of its own, by pip; the job servers of Beam's portable runners "
+        "as jars, by Maven (mvn), each held against its SHA-256. What is there already stays.",
     )
-    new.add_argument("system", metavar="SYSTEM", choices=sorted(PACKAGES), help="pyflink")
+    new.add_argument("system", metavar="SYSTEM", choices=INSTALLED, help=", ".join(INSTALLED))
     new.set_defaults(run=install_system)
     both = verbs.add_parser(
         "compare", help="say how two runs differ",
@@ -164,6 +181,10 @@ def _of_spec() -> argparse.ArgumentParser:
         help="of a spec: where the run's folder is made; default: results/lab",
     )
     made.add_argument(
+        "--only", metavar="QUESTION", action="append", default=None,
+        help="of a spec: ask this one of its questions alone; may be given again",
+    )
+    made.add_argument(
         "--progress", choices=["auto", "rich", "plain", "off"], default="auto",
         help="of a spec: how progress is shown; default: rich in a terminal, plain lines elsewhere",
     )
@@ -184,15 +205,15 @@ def run(arguments: argparse.Namespace) -> int:
         with quietly():  # Beam, which most of them load
             experiment = door.open()
         try:
-            return experiment(arguments.told)
-        except (KeyboardInterrupt, ToldToEndError) as ended:
-            say_end(ended, _kept(arguments.told), remove_own_folders)
+            return experiment(arguments.options)
+        except (KeyboardInterrupt, EndRequestedError) as ended:
+            say_end(ended, _kept(arguments.options), remove_own_folders)
             raise
     after = argparse.ArgumentParser(
         prog=f"headrace lab run {arguments.what}", parents=[_of_spec()]
     )
     if arguments.what not in BY_SPEC:
-        given = after.parse_args(arguments.told, arguments)
+        given = after.parse_args(arguments.options, arguments)
         return run_text(_read(Path(arguments.what)), given)
     after.description = f"Measure {BY_SPEC[arguments.what]}."
     after.add_argument(
@@ -203,7 +224,7 @@ def run(arguments: argparse.Namespace) -> int:
         "--set", action="append", default=[], metavar="SETTING=VALUE",
         help="a setting of the experiment, as a spec has it; without a rate, one is searched",
     )
-    given = after.parse_args(arguments.told, arguments)
+    given = after.parse_args(arguments.options, arguments)
     return run_text(spec_text(given.what, given.system, given.set), given)
 
 
@@ -217,18 +238,18 @@ def _read(path: Path) -> str:
         raise OptionError(msg) from error
 
 
-def _kept(told: Sequence[str]) -> str:
+def _kept(options: Sequence[str]) -> str:
     """Say what is left of an experiment that was ended, from the options that it was given.
 
     >>> _kept(["nexmark:q5", "--keep", "cells.jsonl"])
     'stopped; what was measured is in cells.jsonl, the same command goes on'
     """
     for option in ("--keep-going", "--keep"):
-        for at, word in enumerate(told):
+        for at, word in enumerate(options):
             name, _, file = word.partition("=")
-            if name == option and (file or at + 1 < len(told)):
+            if name == option and (file or at + 1 < len(options)):
                 return (
-                    f"stopped; what was measured is in {file or told[at + 1]}, "
+                    f"stopped; what was measured is in {file or options[at + 1]}, "
                     "the same command goes on"
                 )
     return "stopped; nothing is kept"
@@ -237,18 +258,20 @@ def _kept(told: Sequence[str]) -> str:
 def run_text(text: str, arguments: argparse.Namespace) -> int:
     """Measure what a spec says."""
     spec = read_spec(text)
+    if arguments.only:
+        spec = only(spec, arguments.only)
     said = Said(f"headrace: lab {spec.name}")
     with showing(said.look, arguments.progress):
         with quietly():  # Beam, when a system loads it
             folder = run_spec(spec, arguments.results, said.say)
     summary = folder.summary()
-    print("\n".join(told(summary)))
+    print("\n".join(lines_of(summary)))
     print(f"kept in {folder.path}; headrace lab report {folder.path} makes a page of it")
     return VOID if summary.voids else 0
 
 
 def install_system(arguments: argparse.Namespace) -> int:
-    """Make an environment."""
+    """Bring a system."""
     said = Said(f"headrace: lab install {arguments.system}")
     with showing(said.look):
         folder = install(arguments.system, said.say)
@@ -275,7 +298,7 @@ class Said:
         )
 
 
-def told(summary: Summary) -> list[str]:
+def lines_of(summary: Summary) -> list[str]:
     """Say the figures of a run, a line each, what is void first."""
     lines = [f"VOID {_name(figure)}: {figure.void}" for figure in summary.voids]
     lines += [
@@ -283,7 +306,8 @@ def told(summary: Summary) -> list[str]:
     ]
     for figure in summary.figures:
         if figure.value is not None:
-            between = f" [{figure.low:,.4g}, {figure.high:,.4g}]"
+            high = "more" if figure.high is None else f"{figure.high:,.4g}"
+            between = f" [{figure.low:,.4g}, {high}]"
             lines.append(f"{_name(figure)}: {figure.value:,.5g}{between} {figure.unit}")
     return lines
 

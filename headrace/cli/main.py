@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from headrace.cli import doctor, explain, generate, lab, prepare, run, state, ui
 from headrace.cli import list as list_workloads
 from headrace.engine.leftovers import remove_own_folders
-from headrace.engine.signals import ToldToEndError, name_of, said_of, told_to_end
+from headrace.engine.signals import EndRequestedError, end_on_request, name_of, said_of
 from headrace.errors import HeadraceError
 
 #: The status of a command that Ctrl-C has ended, as shells have it.
@@ -61,15 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         top.print_help()
         return 0
     try:
-        with told_to_end():
+        with end_on_request():
             return int(known.run(known))
     except HeadraceError as e:
         print(f"headrace: {e}", file=sys.stderr)
         return 1
-    except (KeyboardInterrupt, ToldToEndError) as request:
+    except (KeyboardInterrupt, EndRequestedError) as request:
         kept = said_of(request) or "nothing is kept"
         print(f"headrace: {name_of(request)}: {kept}", file=sys.stderr)
-        if isinstance(request, ToldToEndError):
+        if isinstance(request, EndRequestedError):
             remove_own_folders()
             request.obey()
         return INTERRUPTED

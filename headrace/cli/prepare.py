@@ -36,8 +36,8 @@ def add_to(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make the archive, unless it is there."""
     # Here, as they load Spark, and the help of other commands must come at once.
-    from headrace.engine.class_archive import archive_path, make_archive
-    from headrace.engine.java import java_version
+    from headrace.engine.spark.class_archive import archive_path, make_archive
+    from headrace.engine.spark.java import java_version
 
     java = java_version()
     path = archive_path(java)

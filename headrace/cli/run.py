@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engine.leftovers import remove_own_folders
-from headrace.engine.signals import ToldToEndError, said_of, say_end, told_to_end
+from headrace.engine.signals import EndRequestedError, end_on_request, said_of, say_end
 from headrace.errors import OptionError
 from headrace.lab.catalog import CATALOG, Catalog
-from headrace.lab.endpoints.names import DrainKind, SourceKind, read_drain, read_source
+from headrace.lab.endpoints.names import SinkKind, SourceKind, read_sink, read_source
 from headrace.lab.parameters import Whole, parameters_of, read_settings
 from headrace.lab.progress import watching
 from headrace.lab.systems.choose import SYSTEMS, choose
@@ -35,8 +35,8 @@ examples:
   headrace run nexmark q5 --events 1M --streaming
   headrace run nexmark q5 --events 1M --rate 50K --streaming --output rows.jsonl
   headrace run nexmark q5 --events 200K --streaming --system spark
-  headrace run hibench wordcount --streaming --shards 4 --drain meter
-  headrace run nexmark q1 --source file:events.jsonl --drain console --no-check
+  headrace run hibench wordcount --streaming --shards 4 --sink meter
+  headrace run nexmark q1 --source file:events.jsonl --sink console --no-check
 
 What ends in .py, or is the name of a file, is loaded as `python FILE` would load it, with the
 options behind it; its pipelines run on headrace unless they name another runner. All else is a
@@ -86,16 +86,16 @@ def run(arguments: argparse.Namespace, catalog: Catalog | None = None) -> int:
         request = Request(
             workload=workload, settings=settings, folder=folder,
             mode=Mode.STREAMING if known.streaming else Mode.BATCH,
-            source=read_source(known.source), drain=read_drain(known.drain),
+            source=read_source(known.source), sink=read_sink(known.sink),
             shards=known.shards, readers=known.readers, pace=known.rate is not None,
         )
         look = partial(
             watching, workload.full_name, request.generator, request.pace, known.progress
         )
         try:
-            with told_to_end():
+            with end_on_request():
                 return _run(dataclasses.replace(request, watch=look), system, known)
-        except (KeyboardInterrupt, ToldToEndError) as ended:
+        except (KeyboardInterrupt, EndRequestedError) as ended:
             say_end(ended, _kept(said_of(ended), known), remove_own_folders)
             raise
         finally:
@@ -183,8 +183,9 @@ def _add_general(top: argparse.ArgumentParser, workload: Workload) -> None:
     add("--system", choices=SYSTEMS, default="headrace", help="what runs it; default: headrace")
     add("--source", default="generator", metavar="NAME[:PATH]",
         help=f"where events come from: {_names(SourceKind)}; default: generator")
-    add("--drain", default="file", metavar="NAME[:PATH]",
-        help=f"where rows go: {_names(DrainKind)}; default: file")
+    add("--sink", default="file", metavar="NAME[:PATH]",
+        help=f"where rows go: {_names(SinkKind)}; default: file")
+    add("--drain", dest="sink", help=argparse.SUPPRESS)  # its older name
     add("--output", default="", metavar="FILE", help="write the rows to a file, as JSON lines")
     add("--shards", type=_positive, help="tasks side by side; default: the session's cores")
     add("--readers", type=_positive, default=4,

@@ -13,27 +13,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from headrace.engine.checkpoint_reading import (
+from headrace.engine.checkpoint.checks import check
+from headrace.engine.checkpoint.fencing import incarnations_of
+from headrace.engine.checkpoint.identity import Description
+from headrace.engine.checkpoint.manifests import Manifest
+from headrace.engine.checkpoint.reading import (
     epochs_of,
     is_checkpoint,
-    manifest_name,
+    partitions_in_order,
     read_description,
     read_manifest,
 )
-from headrace.engine.fencing import incarnations_of
-from headrace.engine.identity import Description
-from headrace.engine.manifests import LogRecord, Manifest
-from headrace.engine.spark_log import problems as log_problems
 from headrace.errors import CheckpointError
 from headrace.state.chain import Chain
 from headrace.state.files import Files, shown
 from headrace.state.layout import TIMED, Kind, key_group_of, kind_of, time_of
-from headrace.state.snapshot import read_chain, verify_chain
+from headrace.state.snapshot import read_chain
 
 #: Bytes of a value that are shown.
 PREVIEW_BYTES = 40
-#: How often `verify` begins again because a running pipeline has deleted what it was reading.
-_TRIES = 5
 _EPOCH_ZERO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _ABOUT = """\
@@ -88,10 +86,10 @@ def add_to(commands: Any) -> None:
     show = _command(verbs, "show", "print rows of state", _SHOW_EXAMPLE + kinds)
     show.add_argument(
         "--partition",
-        "--unit",
         metavar="NAME",
         help="only this state partition, such as 1-0 (superstep 1, shard 0)",
     )
+    show.add_argument("--unit", dest="partition", help=argparse.SUPPRESS)  # its older name
     show.add_argument("--kind", type=_kind, metavar="KIND", help="only rows of this kind")
     show.add_argument(
         "--limit", type=_count, default=20, help="print so many rows at most, 0: all; default: 20"
@@ -165,15 +163,12 @@ def _ls(files: Files, arguments: argparse.Namespace) -> int:
     )
     print()
     header = ("partition", "superstep", "shard", "rows", "bytes", "base", "logs")
-    _table(header, [_partition_line(name, newest.partitions[name]) for name in _ordered(newest)])
+    names = partitions_in_order(newest)
+    _table(header, [_partition_line(name, newest.partitions[name]) for name in names])
     if arguments.kinds:
         print()
         _table(("stage", "kind", "rows", "bytes", "step"), _kinds(files, newest, description))
     return 0
-
-
-def _ordered(manifest: Manifest) -> list[str]:
-    return sorted(manifest.partitions, key=lambda name: [int(part) for part in name.split("-")])
 
 
 def _partition_line(partition: str, chain: Chain) -> tuple[str, ...]:
@@ -209,7 +204,7 @@ def _all(_name: bytes) -> bool:
 
 def _show(files: Files, arguments: argparse.Namespace) -> int:
     description, newest = read_description(files), _newest(files)
-    partitions = [] if newest is None else _ordered(newest)
+    partitions = [] if newest is None else partitions_in_order(newest)
     if arguments.partition is not None and arguments.partition not in partitions:
         there = ", ".join(partitions) or "none yet"
         msg = f"there is no state partition {arguments.partition}; there are: {there}"
@@ -242,7 +237,9 @@ def _row_line(partition: str, name: bytes, value: bytes, description: Descriptio
         if kind_of(name) in TIMED:
             words.append(iso(time_of(name)))
         words.append(f"key group {key_group_of(name)}")
-        from headrace.engine.decoding import described  # brings Beam in: not for `--help`
+        from headrace.engine.checkpoint.decoding import (
+            described,  # brings Beam in: not for `--help`
+        )
 
         known = [s for s in description.stages if s.number == stage] if description else []
         if known and (decoded := described(known[0], name, value)):
@@ -287,50 +284,16 @@ def iso(micros: int) -> str:
 
 
 def _verify(files: Files, arguments: argparse.Namespace) -> int:
-    for _ in range(_TRIES):
-        epochs = epochs_of(files)
-        problems, read, held = _problems(files, epochs)
-        if not problems or not epochs or files.exists(manifest_name(epochs[-1])):
-            break  # else the pipeline has gone on meanwhile and swept these files away
-    for problem in problems:
+    found = check(files)
+    for problem in found.problems:
         print(problem)
-    if problems:
-        many = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    if found.problems:
+        many = "1 problem" if len(found.problems) == 1 else f"{len(found.problems)} problems"
         print(f"bad: {many} in {arguments.checkpoint}")
         return 1
-    which = f"epoch {epochs[-1]}" if epochs else "no epoch yet"
-    print(f"good: {which}, {read} files of state with {held:,} bytes")
+    which = f"epoch {found.epochs[-1]}" if found.epochs else "no epoch yet"
+    print(f"good: {which}, {found.files} files of state with {found.size:,} bytes")
     return 0
-
-
-def _problems(files: Files, epochs: Sequence[int]) -> tuple[list[str], int, int]:
-    """Give what is wrong, and how many files and bytes of state were read."""
-    problems: list[str] = []
-    newest: Manifest | None = None
-    try:
-        if read_description(files) is None:
-            problems.append(f"{files.path('pipeline.json')} is not there")
-    except CheckpointError as e:
-        problems.append(str(e))
-    for epoch in epochs:
-        newest = None
-        try:
-            newest = read_manifest(files, epoch)
-        except CheckpointError as e:
-            if epoch == epochs[-1] or files.exists(manifest_name(epoch)):  # else swept meanwhile
-                problems.append(str(e))
-    if newest is None:
-        # Spark's logs then must not have counted anything either.
-        folders = {"/".join(name.split("/")[:2]) for name in files.names("spark")}
-        records = [LogRecord(folder=folder, batch=-1, sums={}) for folder in sorted(folders)]
-        return problems + [p for record in records for p in log_problems(files, record)], 0, 0
-    for partition in _ordered(newest):
-        found = verify_chain(files, newest.partitions[partition])
-        problems += [f"state partition {partition}: {problem}" for problem in found]
-    for source, record in newest.logs.items():
-        problems += [f"{source}: {problem}" for problem in log_problems(files, record)]
-    links = [link for chain in newest.partitions.values() for link in chain.links]
-    return problems, len(links), sum(link.size for link in links)
 
 
 def _table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> None:

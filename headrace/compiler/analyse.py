@@ -15,11 +15,11 @@ from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
 from apache_beam.transforms.core import CombineFn, DoFnInfo
 
-from headrace.compiler import urns
-from headrace.compiler.code_effects import effects_of
-from headrace.compiler.code_names import static_attribute
-from headrace.compiler.dofn_code import dofn_traits
+from headrace.compiler.code.dofn import dofn_traits
+from headrace.compiler.code.effects import effects_of
+from headrace.compiler.code.names import static_attribute
 from headrace.compiler.graph import Graph, Node
+from headrace.compiler.proto import urns
 from headrace.plan.ids import OperatorId
 from headrace.plan.operators import Operator, Role
 from headrace.plan.parts import parts_of

@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.compiler.analyse import AnalysedGraph, dofn_of
 from headrace.compiler.graph import Node
-from headrace.compiler.urns import TIME_SORTED_INPUT, par_do_payload
+from headrace.compiler.proto.urns import TIME_SORTED_INPUT, par_do_payload
 from headrace.errors import UnsupportedTransformError
 from headrace.plan.operators import Role
 

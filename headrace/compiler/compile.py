@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
@@ -23,22 +23,23 @@ from headrace.compiler.elide import elidable_groupings
 from headrace.compiler.facts import facts_of
 from headrace.compiler.fuse import fuse
 from headrace.compiler.ingest import ingest
-from headrace.compiler.lower_steps import lower_steps
+from headrace.compiler.lowering import lower_steps
 from headrace.compiler.number_elements import number_elements
 from headrace.compiler.one_channel import one_channel
 from headrace.compiler.passes.place_scripts import scripts_of
+from headrace.compiler.proto.urns import COMBINE_PARTS, PAR_DO, check_pipeline
 from headrace.compiler.schedule import Schedule, schedule
 from headrace.compiler.slice_windows import slice_windows
-from headrace.compiler.urns import COMBINE_PARTS, PAR_DO, check_pipeline
 from headrace.plan.claims import Claims, claims_of
 from headrace.plan.combines import Combined
-from headrace.plan.expressions import Lowered
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import OperatorId
 from headrace.plan.supersteps import Plan, Stage
 
 #: Frames a compilation may use: several for each transform of the longest chain.
 DEEP_RECURSION = 100_000
+
+Known = TypeVar("Known")
 
 
 def compile_pipeline(
@@ -126,12 +127,12 @@ def _compile(
     graph = lower_steps(graph, pipeline_proto)
     pipeline_proto = ask_for_time_order(pipeline_proto, graph)
     together = one_channel(graph) if ordered else None
-    at_home = elidable_groupings(graph, together)
+    elided = elidable_groupings(graph, together)
     context, stages = fuse(
-        pipeline_proto, at_home=at_home, drain=drain, streaming=streaming,
+        pipeline_proto, elided=elided, drain=drain, streaming=streaming,
         roots=None if together is None else together.roots,
     )
-    laid_out = schedule(stages, context, at_home=at_home, one_channel=together)
+    laid_out = schedule(stages, context, elided=elided, one_channel=together)
     if slicing:
         laid_out = slice_windows(laid_out, context.components)
     if together is not None:
@@ -180,18 +181,21 @@ def _lowering(laid_out: Schedule, graph: AnalysedGraph) -> Schedule:
     """The same schedule, whose stages tell which of their steps columns can compute."""
     known = {o.operator_id: o.lowered for o in graph.operators if o.lowered is not None}
     combines = {o.operator_id: o.combined for o in graph.operators if o.combined is not None}
-    if not known and not combines:
+    groups = {o.operator_id: o.of_groups for o in graph.operators if o.of_groups is not None}
+    if not known and not combines and not groups:
         return laid_out
 
-    def told(stage: Stage) -> Stage:
+    def with_lowered(stage: Stage) -> Stage:
         return replace(
-            stage, lowered=_lowered(stage, known), combines=_combines(stage, combines)
+            stage, lowered=_steps(stage, known), combines=_combines(stage, combines),
+            of_groups=_steps(stage, groups),
         )
 
     return replace(
         laid_out,
         supersteps=tuple(
-            replace(step, stages=tuple(map(told, step.stages))) for step in laid_out.supersteps
+            replace(step, stages=tuple(map(with_lowered, step.stages)))
+            for step in laid_out.supersteps
         ),
     )
 
@@ -209,9 +213,8 @@ def _combines(
     return tuple((transform_id, found) for transform_id, found in named if found is not None)
 
 
-def _lowered(
-    stage: Stage, known: Mapping[OperatorId, Lowered]
-) -> tuple[tuple[str, Lowered], ...]:
+def _steps(stage: Stage, known: Mapping[OperatorId, Known]) -> tuple[tuple[str, Known], ...]:
+    """What is known of a stage's ParDos."""
     descriptor = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(stage.transforms)
     return tuple(
         (transform_id, known[OperatorId(transform.unique_name)])

@@ -20,7 +20,7 @@ from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms.core import DoFnInfo
 
 from headrace.compiler.part_fns import KeyedPart, Part
-from headrace.compiler.urns import PAR_DO, operator_transforms, par_do_payload
+from headrace.compiler.proto.urns import PAR_DO, operator_transforms, par_do_payload
 from headrace.plan.parts import parts_of
 from headrace.plan.sorting import is_time_sorted
 

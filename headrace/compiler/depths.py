@@ -18,9 +18,9 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 from apache_beam.utils import proto_utils
 
-from headrace.compiler.buffers import GROUP_BUFFER, SPREAD_BUFFER, kind_of, source_of
 from headrace.compiler.one_channel import OneChannel
 from headrace.compiler.passes.root_stateful import is_stateful
+from headrace.compiler.proto.buffers import GROUP_BUFFER, SPREAD_BUFFER, kind_of, source_of
 from headrace.errors import PlanError
 from headrace.plan.sources import Frame, Impulse, ScriptOutput
 from headrace.plan.supersteps import ChannelKind
@@ -77,13 +77,13 @@ def group_buffer(transform_name: str, context: Any) -> str:
 
 
 def needs_of(
-    node: Node, home: set[str], one_channel: OneChannel | None, meeting: Collection[str]
+    node: Node, elided: set[str], one_channel: OneChannel | None, meeting: Collection[str]
 ) -> dict[str, tuple[ChannelKind, str]]:
     """For each buffer the stage reads: the exchange it needs and why (LOCAL: none by itself).
 
     Args:
         node: the stage.
-        home: buffers whose exchange is elided.
+        elided: buffers whose exchange is elided.
         one_channel: which operators an ordered run keeps together; None: the run is not ordered.
         meeting: buffers that several write, which an ordered run merges by number.
     """
@@ -102,7 +102,7 @@ def needs_of(
             needs[buffer] = (ChannelKind.MERGE, why)
         elif one_channel and any(t.unique_name in one_channel.split for t in consumers):
             needs[buffer] = (ChannelKind.SPREAD, "one channel is split into many again")
-        elif kind == GROUP_BUFFER and buffer in home:
+        elif kind == GROUP_BUFFER and buffer in elided:
             needs[buffer] = (ChannelKind.LOCAL, "the key was forwarded unchanged: exchange elided")
         elif kind == GROUP_BUFFER:
             needs[buffer] = (ChannelKind.GROUP, "a grouping needs all values of a key on one shard")

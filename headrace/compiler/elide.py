@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from headrace.compiler.analyse import AnalysedGraph
 from headrace.compiler.one_channel import OneChannel
-from headrace.compiler.urns import REDISTRIBUTIONS
+from headrace.compiler.proto.urns import REDISTRIBUTIONS
 from headrace.plan.ids import OperatorId
 from headrace.plan.operators import Operator, Role
 from headrace.plan.traits import KeyForwarding
@@ -44,7 +44,7 @@ def elidable_groupings(
     return _Search(graph, one_channel).run()
 
 
-class _NoHome(Exception):
+class _NotPlaced(Exception):
     """Some way back from the operator does not lead to a fitting grouping."""
 
 
@@ -79,34 +79,34 @@ class _Search:
         if not coder:
             return ""
         try:
-            preferred_executors = list(dict.fromkeys(self._preferred_executors(operator, coder)))
-        except _NoHome:
+            placing = list(dict.fromkeys(self._groupings_that_placed(operator, coder)))
+        except _NotPlaced:
             return ""
-        if any(self._side_inputs_near(o) for o in (operator, *preferred_executors)):
+        if any(self._side_inputs_near(o) for o in (operator, *placing)):
             return ""
-        if len(preferred_executors) > 1 and not self._level(preferred_executors, depth):
+        if len(placing) > 1 and not self._level(placing, depth):
             return ""
-        names = " and ".join(h.operator_id for h in preferred_executors)
+        names = " and ".join(g.operator_id for g in placing)
         return f"grouped by the same key ({coder}) in {names}, and handed on unchanged since"
 
-    def _preferred_executors(self, operator: Operator, coder: str) -> Iterator[Operator]:
+    def _groupings_that_placed(self, operator: Operator, coder: str) -> Iterator[Operator]:
         """The groupings that placed the operator's input; raises where there is none."""
         for name in self.graph.graph.predecessors(operator.operator_id):
             before = self.graph.operator(name)
             if self._redistributed(before) or before.side_inputs:
-                raise _NoHome
+                raise _NotPlaced
             if self._moved_by_order(before):
-                raise _NoHome
+                raise _NotPlaced
             if before.traits.forwarding is not KeyForwarding.FORWARDED:
-                raise _NoHome
+                raise _NotPlaced
             if before.role in _BY_KEY:
                 if self._key_coder(before) != coder:
-                    raise _NoHome
+                    raise _NotPlaced
                 yield before
             elif before.role in (Role.ELEMENTWISE, Role.FLATTEN) and before.inputs:
-                yield from self._preferred_executors(before, coder)
+                yield from self._groupings_that_placed(before, coder)
             else:
-                raise _NoHome
+                raise _NotPlaced
 
     def _key_coder(self, operator: Operator) -> str:
         """The coder of the key by which the operator's input is placed."""
@@ -140,10 +140,10 @@ class _Search:
                 waiting.extend(self.graph.graph.successors(name))
         return False
 
-    def _level(self, preferred_executors: list[Operator], depth: Mapping[OperatorId, int]) -> bool:
+    def _level(self, placing: list[Operator], depth: Mapping[OperatorId, int]) -> bool:
         """Whether all these groupings surely run in the same superstep."""
-        for home in preferred_executors:
-            behind = self.graph.graph.upstream(home.operator_id)
-            if home.side_inputs or any(node.side_inputs for node in behind):
+        for grouping in placing:
+            behind = self.graph.graph.upstream(grouping.operator_id)
+            if grouping.side_inputs or any(node.side_inputs for node in behind):
                 return False  # depths then depend on what fusion puts together
-        return len({depth[h.operator_id] for h in preferred_executors}) == 1
+        return len({depth[g.operator_id] for g in placing}) == 1

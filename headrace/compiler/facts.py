@@ -13,8 +13,8 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 
 from headrace.compiler.ingest import CoderFingerprints
+from headrace.compiler.proto.windowing_words import words_of
 from headrace.compiler.schedule import Schedule
-from headrace.compiler.windowing_words import words_of
 from headrace.plan.facts import StateFacts
 
 _PAR_DO = common_urns.primitives.PAR_DO.urn

@@ -15,8 +15,8 @@ from apache_beam.portability.api import schema_pb2
 from google.protobuf import wrappers_pb2  # type: ignore[import-untyped]
 
 from headrace.compiler.graph import Collection, Graph, Node, topological
-from headrace.compiler.row_types import schemas_within
-from headrace.compiler.urns import PAR_DO_LIKE, operator_transforms, par_do_payload
+from headrace.compiler.proto.row_types import schemas_within
+from headrace.compiler.proto.urns import PAR_DO_LIKE, operator_transforms, par_do_payload
 from headrace.plan.ids import CollectionId, OperatorId
 from headrace.plan.step_names import plain_step
 

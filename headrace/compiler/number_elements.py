@@ -17,8 +17,8 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_fn_api_pb2, beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
+from headrace.compiler.proto.urns import COMBINE_COMPONENTS
 from headrace.compiler.schedule import Schedule
-from headrace.compiler.urns import COMBINE_COMPONENTS
 from headrace.errors import PlanError
 from headrace.plan.ids import OperatorId, StageId
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN

@@ -16,14 +16,14 @@ from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 
-from headrace.compiler.buffers import (
+from headrace.compiler.depths import Node, assign_depths, group_buffer, in_order, needs_of, node_of
+from headrace.compiler.one_channel import OneChannel
+from headrace.compiler.proto.buffers import (
     GROUP_BUFFER,
     OUTPUT_BUFFER,
     kind_of,
     source_of,
 )
-from headrace.compiler.depths import Node, assign_depths, group_buffer, in_order, needs_of, node_of
-from headrace.compiler.one_channel import OneChannel
 from headrace.plan.ids import ChannelId, OperatorId, StageId
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
 from headrace.plan.sources import Source
@@ -42,7 +42,7 @@ def schedule(
     stages: list[Any],
     context: Any,
     *,
-    at_home: Mapping[OperatorId, str],
+    elided: Mapping[OperatorId, str],
     one_channel: OneChannel | None = None,
 ) -> Schedule:
     """Assign depths, make channels, freeze.
@@ -50,16 +50,16 @@ def schedule(
     Args:
         stages: Beam's fused stages.
         context: Beam's transform context.
-        at_home: groupings whose exchange is elided, and why.
+        elided: groupings whose exchange is elided, and why.
         one_channel: which operators an ordered run keeps together; None: the run is not ordered.
     """
     nodes = [node_of(s) for s in stages]
-    home_buffers = {group_buffer(name, context) for name in at_home}
+    elided_buffers = {group_buffer(name, context) for name in elided}
     written = Counter(buffer for n in nodes for _, buffer in n.writes)
     meeting = {b for b, count in written.items() if count > 1 and one_channel is not None}
-    need = {n.name: needs_of(n, home_buffers, one_channel, meeting) for n in nodes}
+    need = {n.name: needs_of(n, elided_buffers, one_channel, meeting) for n in nodes}
     assign_depths(nodes, need)
-    return _Joiner(nodes, need, context, at_home).join()
+    return _Joiner(nodes, need, context, elided).join()
 
 
 class _Joiner:
@@ -70,12 +70,12 @@ class _Joiner:
         nodes: list[Node],
         need: Mapping[str, Mapping[str, tuple[ChannelKind, str]]],
         context: Any,
-        at_home: Mapping[OperatorId, str],
+        elided: Mapping[OperatorId, str],
     ) -> None:
         self._nodes = in_order(nodes)
         self._need = need
         self._context = context
-        self._at_home = at_home
+        self._elided = elided
         self._channels: list[Channel] = []
         self._reads: dict[str, list[Port]] = defaultdict(list)
         self._writes: dict[str, list[Port]] = defaultdict(list)
@@ -223,7 +223,7 @@ class _Joiner:
         return index
 
     def _home_reason(self, buffer: str) -> str:
-        for name, why in self._at_home.items():
+        for name, why in self._elided.items():
             if group_buffer(name, self._context) == buffer:
                 return why
         return "the key was forwarded unchanged: exchange elided"

@@ -38,14 +38,14 @@ class WallClock:
 
     def __init__(self, least: int = 0) -> None:
         # The last time told, and when that was by a clock that nobody sets; in nanoseconds.
-        self._told = (least * 1_000, time.monotonic_ns())
+        self._last = (least * 1_000, time.monotonic_ns())
 
     def now(self) -> int:
         """Give the time."""
-        last, at = self._told
+        last, at = self._last
         moment = time.monotonic_ns()
         now = max(time.time_ns(), last + (moment - at) // 2)
-        self._told = (now, moment)
+        self._last = (now, moment)
         return now // 1_000
 
     def move(self, micros: int) -> None:

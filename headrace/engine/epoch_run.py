@@ -6,6 +6,7 @@ The commit of an epoch, with a crash test for each gap:
 3. The sinks take the epoch's rows, under its number.
 4. The manifest is created. This is the commit. Then sinks publish what they have set aside.
 5. `foreachBatch` returns and Spark logs its own commit.
+What step 4 publishes goes on while the next epoch runs; `publishing` says how far.
 The gaps are the points of `headrace.state.crash_points`: `HEADRACE_CRASH=after_manifest:7` ends the
 driver between steps 4 and 5 of epoch 7, `tests/lab/experiments/faults/test_crash_points.py` does so
 for each.
@@ -20,21 +21,26 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.checkpoint.checkpoints import Checkpoint
+from headrace.engine.checkpoint.manifests import Manifest
+from headrace.engine.checkpoint.spark_log import position_of, recorded
 from headrace.engine.clock import Clock, WallClock
 from headrace.engine.failures import translate
+from headrace.engine.held import Held
 from headrace.engine.host import Host
-from headrace.engine.manifests import Manifest, former_partitions, watermarks_of
+from headrace.engine.layouts import Outlook, Work, layout_of, task_seconds
 from headrace.engine.metrics import dump, load
 from headrace.engine.outputs import Handover, Outputs
+from headrace.engine.parts import parts_of
 from headrace.engine.positions import Intake, Positions, Sources, run_away
-from headrace.engine.recording import Laps, Recorder, Spent
+from headrace.engine.publishing import Publish, Publishing
+from headrace.engine.recording import Counted, Laps, Recorder, Spent
 from headrace.engine.reports import EpochSum, Infos, added_up, check_complete, gather
 from headrace.engine.retries import Tries
 from headrace.engine.skew import Skew, skew_after
-from headrace.engine.spark_log import position_of, recorded
 from headrace.engine.status import StreamOptions, StreamStatus, by_step, shown_after
 from headrace.engine.tasks import EpochTasks
 from headrace.engine.traces import forget_traces, where_lost
@@ -42,8 +48,7 @@ from headrace.errors import CheckpointError, WorkerLostError
 from headrace.io.kafka.offsets import partitions_in
 from headrace.io.sources import Read
 from headrace.plan.clocks import MAX_TIME
-from headrace.plan.supersteps import ChannelKind, Plan
-from headrace.state.chain import Chain
+from headrace.plan.supersteps import Plan
 from headrace.state.crash_points import Point, crash_point
 from headrace.state.local import LocalFolder
 from headrace.worker.entry import Epoch
@@ -91,51 +96,6 @@ class Run:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What a stream has between two epochs: all that a commit changes, replaced as a whole."""
-
-    positions: Positions = field(default_factory=Positions)
-    watermarks: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    former: dict[int, tuple[Chain, ...]] = field(default_factory=dict)  # other number of shards
-    confirmed: tuple[str, ...] = ()  # the latest attempts that counted
-    callbacks: int = 0  # finalisers that tasks have kept, in all
-
-    @classmethod
-    def resumed(cls, manifest: Manifest, plan: Plan, positions: Positions) -> Held:
-        """Go on after the epoch of a manifest."""
-        if manifest.shards != plan.shards:
-            refuse_to_deal_out(plan, manifest.shards)
-        return cls(
-            positions=positions,
-            watermarks=watermarks_of(manifest, plan.shards),
-            former=former_partitions(manifest, plan.shards),
-        )
-
-    @property
-    def ended(self) -> bool:
-        """Whether every step's watermark is at the end of time."""
-        return self.positions.begun and all(out >= MAX_TIME for _, out in self.watermarks.values())
-
-
-def refuse_to_deal_out(plan: Plan, before: int) -> None:
-    """Refuse another number of shards where keyed state lies on one shard, whatever its keys.
-
-    Raises:
-        CheckpointError: says which step, and with how many shards it can go on.
-    """
-    for stage in plan.stages():
-        kinds = {plan.channels[port.channel].kind for port in stage.reads}
-        if ChannelKind.MERGE in kinds and stage.stage_id in plan.facts.state:
-            step = stage.operators[0] if stage.operators else stage.name
-            msg = (
-                f"{step} keeps state by key and, in an ordered run, sees all elements on one "
-                f"shard: its state cannot be dealt out to {plan.shards} shards. Go on with "
-                f"--shards={before}, as the checkpoint was written"
-            )
-            raise CheckpointError(msg)
-
-
 class EpochRunner:
     """Runs epochs one after the other; never two at once, its caller sees to that.
 
@@ -155,7 +115,9 @@ class EpochRunner:
         self.held = held
         self.status = status
         self.tries = 0  # of this driver, at all epochs
+        self.publishing = Publishing(wake.set)
         self.recorder = Recorder()  # tells nobody, unless another one is given
+        self._work = Work()  # of this driver's epochs
         self._stop_requested = stop_requested
         self._wake = wake
 
@@ -176,17 +138,28 @@ class EpochRunner:
         if at is not None and self.facts.reads[intake.source].names_partitions:
             names = partitions_in(at)
             before = before.expecting(intake.source, names, self.facts.clock.now())
-        self._until_it_counts(intake, before)
+        done = self._until_it_counts(intake, before)
         # Nothing from here on is done again by running the epoch again: it counts.
         if at is not None and (watcher := self.facts.reads[intake.source].watcher) is not None:
             watcher.reached(at)
-        self.publish()
+        try:
+            if self.facts.outputs.has_outbox:
+                done = done.after_publishing(self.publishing.begin(self._publication()))
+        finally:
+            self.recorder.counted(done, self.held.positions)
 
     def publish(self) -> None:
-        """Let sinks publish what epochs that count have set aside."""
+        """Let sinks publish what epochs that count have set aside, and wait for it."""
+        self._publication()()
+
+    def _publication(self) -> Publish:
+        """Give what publishes all that counts now; epochs that come to count later it leaves."""
         run = self.facts
         last = run.handover(self.next_epoch - 1, "", fresh=False)
-        run.outputs.publish(last, self._stop_requested)
+        return partial(run.outputs.publish, last, self._gives_up)
+
+    def _gives_up(self) -> bool:
+        return self._stop_requested() or self.publishing.given_up
 
     def _position(self, intake: Intake) -> Any:
         """Give where the source of a batch is at its end, if anybody wants to know."""
@@ -198,13 +171,12 @@ class EpochRunner:
         log = self.facts.logs[intake.source]
         return position_of(self.facts.checkpoint.files, log, intake.batch)
 
-    def _until_it_counts(self, intake: Intake, before: Positions) -> None:
+    def _until_it_counts(self, intake: Intake, before: Positions) -> Counted:
         tries = Tries(self.facts.options.max_retries)
         while True:
             traces = self._traces() if tries.lost else ""
             try:
-                self._try(intake, before, traces)
-                return
+                return self._try(intake, before, traces)
             except Exception as error:
                 self._see_who_is_newest(error)
                 if isinstance(error, WorkerLostError):
@@ -249,16 +221,19 @@ class EpochRunner:
         if pause and not self._stop_requested():
             self._wake.wait(pause)
 
-    def _try(self, intake: Intake, before: Positions, traces: str) -> None:
+    def _try(self, intake: Intake, before: Positions, traces: str) -> Counted:
         run = self.facts
         self.tries += 1
         started, laps = WallClock().now(), Laps()
         epoch = self._epoch(intake, before, traces)
         title = f"headrace: {run.plan.name}: epoch {epoch.number}"
+        layout, reason = layout_of(self._outlook(intake, lost=bool(traces)))
+        _LOG.debug("epoch %s runs as %s: %s", epoch.number, layout.value, reason)
         crash_point(Point.BEFORE_TASKS, epoch.number, epoch.attempt)
         try:
             rows = run.host.run_epoch(
-                run.tasks, epoch, run.plan.shards, intake.frame, whole=intake.whole, title=title
+                run.tasks, epoch, run.plan.shards, intake.frame, whole=intake.whole, title=title,
+                layout=layout,
             )
             run.outputs.keep(rows)
             reports, infos = gather(
@@ -284,9 +259,28 @@ class EpochRunner:
         laps.lap("sinks")
         skew = skew_after(self.status.skew, reports)
         self._commit(epoch, intake, before, summed, infos, skew, started)
+        self._work = self._work.after(intake.source, task_seconds(reports))
         laps.lap("commit")
-        spent = Spent(laps, run.outputs.seconds, started)
-        self.recorder.counted(epoch, spent, reports, infos, self.held.positions)
+        parts = parts_of(epoch.number, started / 1e6, laps.seconds, reports, layout)
+        self.status = self.status.with_epoch(parts, layout, reason)
+        return Counted(epoch, Spent(laps, run.outputs.seconds, started), reports, infos)
+
+    def _outlook(self, intake: Intake, *, lost: bool) -> Outlook:
+        """Say what is known of an epoch before it starts."""
+        run, status = self.facts, self.status
+        fed = intake.frame is not None
+        return Outlook(
+            wish=run.options.small_epochs,
+            near=run.host.is_one_machine and run.checkpoint.files.is_local,
+            fed_in_order=fed and run.plan.ordered,
+            known=not (intake.first or intake.drain or intake.last),
+            elements=intake.rows if fed else sum(len(found) for _, _, found in intake.arrivals),
+            shard_runs=run.plan.shards * len(run.plan.supersteps),
+            state_rows=status.state_rows,
+            state_bytes=status.state_bytes,
+            seconds=self._work.of_late(intake.source),
+            lost=lost,
+        )
 
     def _epoch(self, intake: Intake, before: Positions, traces: str) -> Epoch:
         """Say to the tasks what they must know."""
@@ -306,10 +300,11 @@ class EpochRunner:
             now=now,
             first=intake.first,
             drain=drain,
-            sources=dict.fromkeys(marks, MAX_TIME) if drain else marks,
+            sources=dict.fromkeys(marks, MAX_TIME) if drain or intake.last else marks,
             clocks=run.sources.clocks(before),
             feeding=run.sources.channel_of_frame(intake.source) if fed else None,
             ending=intake.ending,
+            last=intake.last,
             arrivals=intake.arrivals,
             chains={} if newest is None or held.former else newest.partitions,
             former=held.former,

@@ -37,6 +37,7 @@ class Situation:
     now: int
     stop_requested: bool
     drain_requested: bool
+    drains_when_read: bool = False  # once DataFrames have brought all there is, the sources end
     drained: bool  # the epoch in which all sources end is committed
 
 
@@ -57,7 +58,8 @@ def next_action(s: Situation) -> Action:
     if s.ended and s.wakeup is None and (s.drained or not s.listening):
         return Action.FINISH
     if s.suspended and not s.listening and not s.drained:
-        return Action.STOP  # available-now: what is there was read, state stays for the next start
+        # What is there was read: state stays for the next start, or there is to be none.
+        return Action.DRAIN if s.drains_when_read else Action.STOP
     if due:
         return Action.TICK
     if s.wakeup is None and (s.drained or not s.listening):

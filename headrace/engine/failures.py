@@ -16,7 +16,7 @@ import tempfile
 from typing import Any
 
 from headrace.errors import DiskFullError, PackagingError, WorkerLostError
-from headrace.state.room import free_bytes
+from headrace.state.disk_space import free_bytes
 from headrace.worker.entry import MARK
 
 _MARKED = re.compile(re.escape(MARK) + r"([A-Za-z0-9+/=]+)")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from headrace.engine.layouts import Layout
 from headrace.engine.status import StreamOptions
 from headrace.engine.tasks import EpochTasks
 from headrace.plan.settings import Settings
@@ -81,8 +82,17 @@ class Feeds(Protocol):
     def bring(self) -> bool:
         """Bring one batch in this thread, if that is how they come; say whether there was one."""
 
+    def promised(self, name: str) -> int | None:
+        """Give how many rows the batch that is being brought has at most; None: nobody knows."""
+
+    def is_last(self, name: str) -> bool:
+        """Whether nothing follows the batch that is being brought; False: nobody knows."""
+
     def is_hungry(self) -> bool:
         """Whether a DataFrame that is brought in this thread was left alone for long."""
+
+    def rest(self) -> float | None:
+        """Give for how many seconds `bring` will find nothing; None: it never will by itself."""
 
     def failure(self) -> BaseException | None:
         """Give what ended a feed that should have gone on. Ask after `is_listening`."""
@@ -108,6 +118,10 @@ class Host(Protocol):
     @property
     def is_local(self) -> bool:
         """Whether all tasks run on the driver's machine."""
+
+    @property
+    def is_one_machine(self) -> bool:
+        """Whether all tasks run on one machine, the driver's or another."""
 
     @property
     def shares_disk(self) -> bool:
@@ -136,7 +150,7 @@ class Host(Protocol):
 
     def run_epoch(
         self, tasks: EpochTasks, epoch: Epoch, shards: int, frame: Any | None, *, whole: bool,
-        title: str,
+        title: str, layout: Layout = Layout.STAGES,
     ) -> TaskRows:
         """Run one epoch.
 
@@ -147,6 +161,7 @@ class Host(Protocol):
             frame: the rows of this epoch, if a DataFrame feeds it.
             whole: begin with superstep 0; else nothing is to be done there.
             title: what the work is called where people look.
+            layout: how its tasks are laid out.
         """
 
     def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Feeds:

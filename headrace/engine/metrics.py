@@ -16,15 +16,14 @@ from apache_beam.metrics import monitoring_infos
 from apache_beam.metrics.monitoring_infos import (
     BOUNDED_TRIE_TYPE,
     DISTRIBUTION_INT64_TYPE,
+    ELEMENT_COUNT_URN,
     HISTOGRAM_TYPE,
     LATEST_INT64_TYPE,
+    PROCESS_BUNDLE_MSECS_URN,
     STRING_SET_TYPE,
     SUM_INT64_TYPE,
 )
 from apache_beam.portability.api import beam_fn_api_pb2
-
-_ELEMENTS = "beam:metric:element_count:v1"
-_BUSY = "beam:metric:pardo_execution_time:process_bundle_msecs:v1"
 
 
 def parse(report: bytes) -> list[Any]:
@@ -68,11 +67,11 @@ def of_steps(
     busy: dict[str, float] = {}
     for infos in infos_by_stage.values():
         for info in infos:
-            if info.urn == _ELEMENTS:
+            if info.urn == ELEMENT_COUNT_URN:
                 step = makers.get(info.labels.get("PCOLLECTION", ""), "")
                 count = monitoring_infos.extract_counter_value(info)
                 elements[step] = max(elements.get(step, 0), count)
-            elif info.urn == _BUSY:
+            elif info.urn == PROCESS_BUNDLE_MSECS_URN:
                 step = makers.get(info.labels.get("PTRANSFORM", ""), "")
                 spent = monitoring_infos.extract_counter_value(info) / 1e3
                 busy[step] = busy.get(step, 0.0) + spent
@@ -104,7 +103,7 @@ def flows_of_steps(
     counts: dict[str, int] = {}
     for infos in infos_by_stage.values():
         for info in infos:
-            if info.urn == _ELEMENTS:
+            if info.urn == ELEMENT_COUNT_URN:
                 collection = info.labels.get("PCOLLECTION", "")
                 count = monitoring_infos.extract_counter_value(info)
                 counts[collection] = max(counts.get(collection, 0), count)
@@ -124,7 +123,7 @@ def busy_of_labels(infos_by_stage: Mapping[str, Iterable[Any]]) -> dict[str, flo
     found: dict[str, float] = {}
     for infos in infos_by_stage.values():
         for info in infos:
-            if info.urn == _BUSY:
+            if info.urn == PROCESS_BUNDLE_MSECS_URN:
                 step = info.labels.get("PTRANSFORM", "").partition("/")[0]
                 spent = monitoring_infos.extract_counter_value(info) / 1e3
                 found[step] = found.get(step, 0.0) + spent

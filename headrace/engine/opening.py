@@ -15,17 +15,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.checkpoint.checkpoints import Checkpoint
+from headrace.engine.checkpoint.identity import describe
+from headrace.engine.checkpoint.manifests import LogRecord, Manifest
+from headrace.engine.checkpoint.spark_log import problems
 from headrace.engine.clock import Clock, WallClock
-from headrace.engine.epoch_run import Held, Run, first_status
+from headrace.engine.epoch_run import Run, first_status
+from headrace.engine.held import Held
 from headrace.engine.host import Host
-from headrace.engine.identity import describe
 from headrace.engine.leftovers import note_process
-from headrace.engine.manifests import LogRecord, Manifest
 from headrace.engine.outputs import Outputs
 from headrace.engine.positions import Positions, Sources
-from headrace.engine.spark_folders import spark_folder
-from headrace.engine.spark_log import problems
+from headrace.engine.spark.folders import spark_folder
 from headrace.engine.status import StreamOptions, StreamStatus
 from headrace.engine.tasks import EpochTasks
 from headrace.errors import CheckpointError

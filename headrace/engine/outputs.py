@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -105,7 +105,8 @@ class Outputs:
         """Make every sink ready for the epochs of this driver, which `delivery` begins."""
         for index, sink in self._sinks.items():
             with self._blaming(index, delivery.epoch):
-                sink.prepare_epochs(self._session, delivery.to(self._labels[index]))
+                handed = replace(delivery.to(self._labels[index]), columns=self._columns[index])
+                sink.prepare_epochs(self._session, handed)
 
     def folders(self, attempt: str) -> dict[int, str]:
         """Give where workers put the files of one attempt at an epoch, for each direct channel."""
@@ -136,7 +137,9 @@ class Outputs:
         """Give every sink its DataFrame."""
         for index, sink in self._sinks.items():
             assert self._lease is not None
+            began = time.monotonic()
             sink.deliver(self._frame(index), self._lease)
+            self.seconds[self._labels[index]] = time.monotonic() - began
 
     def deliver_epoch(
         self,
@@ -173,16 +176,21 @@ class Outputs:
                 else:
                     sink.deliver_epoch(self._no_rows(index), handover)
 
-    def publish(self, delivery: Handover, give_up: Callable[[], bool]) -> None:
-        """Let every sink make known what epochs that count have set aside.
+    def publish(self, delivery: Handover, give_up: Callable[[], bool]) -> dict[str, float]:
+        """Let every sink make known what epochs that count have set aside; give their seconds.
 
         Args:
             delivery: the last epoch that counts.
             give_up: whether to leave the rest for the next start.
         """
+        seconds = {}
         for index, sink in self._sinks.items():
+            began = time.monotonic()
             with self._blaming(index, delivery.epoch):
                 sink.publish(delivery.to(self._labels[index]), give_up)
+            if sink.has_outbox:
+                seconds[self._labels[index]] = time.monotonic() - began
+        return seconds
 
     def end_epochs(self) -> None:
         """Let the sinks let go of what they hold for the epochs of this driver."""

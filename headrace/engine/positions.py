@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.engine.manifests import LogRecord, SourceRecord
+from headrace.engine.checkpoint.manifests import LogRecord, SourceRecord
 from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
 from headrace.plan.scripts import Script, ScriptStep, StepKind
 from headrace.plan.sources import Frame, Impulse, ScriptOutput, Source
@@ -109,7 +109,9 @@ class Intake:
     frame: Any = None  # the rows of a DataFrame
     source: str = ""  # the read whose rows they are
     ending: bool = False  # the DataFrame is bounded: after this epoch it is read
+    last: bool = False  # of all that DataFrames bring: the sources end with this epoch
     batch: int | None = None  # the number of the batch that a streaming DataFrame brought
+    rows: int | None = None  # at most so many are in the batch; None: nobody knows
     arrivals: Arrivals = ()  # elements of a test stream
 
     @property
@@ -146,7 +148,7 @@ class Positions:
             log: what the batch was that the epoch took in, if one.
         """
         source = intake.source
-        drained = intake.drain or self.drained
+        drained = intake.drain or intake.last or self.drained
         clocks = {
             name: clock.seen(highs if name == source else {}, now)
             for name, clock in self.clocks.items()

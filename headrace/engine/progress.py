@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from headrace.engine.listening import TaskCount, ear
-from headrace.engine.session import SparkTarget
+from headrace.engine.spark.session import SparkTarget
 from headrace.plan.supersteps import Plan
 from headrace.terminal.display import showing
 from headrace.terminal.steps import Rates

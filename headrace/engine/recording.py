@@ -53,6 +53,21 @@ class Spent(NamedTuple):
     laps: Laps
     sinks: Mapping[str, float]  # seconds, by sink
     began: int  # by the machine's clock
+    published: Mapping[str, float] = {}  # seconds, by sink, of what epochs before had set aside
+
+
+class Counted(NamedTuple):
+    """An epoch that counts."""
+
+    epoch: Epoch
+    spent: Spent
+    reports: Sequence[ShardReport]  # of its tasks
+    infos: Infos  # the metrics of all epochs so far
+
+    def after_publishing(self, published: Mapping[str, float]) -> Counted:
+        """Take in that it has waited until the epoch before was published."""
+        self.spent.laps.lap("publishing")
+        return self._replace(spent=self.spent._replace(published=published))
 
 
 class Watcher(Protocol):
@@ -71,19 +86,8 @@ class Recorder:
     def failed(self, epoch: int, error: BaseException) -> None:
         """A try at an epoch has failed."""
 
-    def counted(
-        self, epoch: Epoch, spent: Spent, reports: Sequence[ShardReport], infos: Infos,
-        positions: Positions,
-    ) -> None:
-        """An epoch counts.
-
-        Args:
-            epoch: which one.
-            spent: how long it took.
-            reports: of its tasks.
-            infos: the metrics of all epochs so far.
-            positions: where the sources are now.
-        """
+    def counted(self, counted: Counted, positions: Positions) -> None:
+        """An epoch counts; `positions`: where the sources are now."""
 
 
 class RunRecorder(Recorder):
@@ -91,17 +95,15 @@ class RunRecorder(Recorder):
 
     Args:
         plan: what is run.
-        watcher: is given each record.
+        watchers: are given each record.
         infos: the metrics of all epochs before the first.
     """
 
-    def __init__(self, plan: Plan, watcher: Watcher, infos: Infos) -> None:
+    def __init__(self, plan: Plan, watchers: Sequence[Watcher], infos: Infos) -> None:
         self._plan = plan
-        self._watcher = watcher
+        self._watchers = tuple(watchers)
         self._stages = tuple(stage.transforms for stage in plan.stages())
-        named = (c for c in plan.channels if c.groups or c.source or not c.target_stages)
-        labels = (collection_name(channel).partition("/")[0] for channel in named)
-        self._names = {*step_names(plan), *labels}
+        self._names = _known_names(plan)
         self._before = flows_of_steps(self._stages, infos)
         self._retries: list[RetryRecord] = []
 
@@ -109,20 +111,44 @@ class RunRecorder(Recorder):
         """A try at an epoch has failed: tell of it at once."""
         made = retry_of(epoch, error)
         self._retries.append(made)
-        self._watcher.retry(made)
+        for watcher in self._watchers:
+            watcher.retry(made)
 
-    def counted(
-        self, epoch: Epoch, spent: Spent, reports: Sequence[ShardReport], infos: Infos,
-        positions: Positions,
-    ) -> None:
+    def counted(self, counted: Counted, positions: Positions) -> None:
         """An epoch counts: make its record."""
-        figures = flows_of_steps(self._stages, infos)
+        figures = flows_of_steps(self._stages, counted.infos)
         record = replace(
-            _record(self._plan.shards, epoch, spent, reports, positions),
+            _record(self._plan.shards, counted, positions),
             steps=_since(self._before, figures, self._names), retries=tuple(self._retries),
         )
         self._before, self._retries = figures, []
-        self._watcher.epoch(record)
+        for watcher in self._watchers:
+            watcher.epoch(record)
+
+
+def batch_record(plan: Plan, spent: Spent, infos: Infos) -> EpochRecord:
+    """Make the record of a batch: one epoch, without state and without time.
+
+    Args:
+        plan: what was run.
+        spent: how long it took.
+        infos: its metrics.
+    """
+    stages = tuple(stage.transforms for stage in plan.stages())
+    took = spent.laps.seconds
+    return EpochRecord(
+        epoch=0, began=spent.began, seconds=spent.laps.total,
+        now=spent.began + round(spent.laps.total * 1e6), tasks=took.get("tasks", 0.0),
+        sinks=dict(spent.sinks),
+        steps=_since({}, flows_of_steps(stages, infos), _known_names(plan)),
+    )
+
+
+def _known_names(plan: Plan) -> set[str]:
+    """Give the names of steps that people know."""
+    named = (c for c in plan.channels if c.groups or c.source or not c.target_stages)
+    labels = (collection_name(channel).partition("/")[0] for channel in named)
+    return {*step_names(plan), *labels}
 
 
 def _since(
@@ -142,9 +168,8 @@ def _since(
     return found
 
 
-def _record(
-    shards: int, epoch: Epoch, spent: Spent, reports: Sequence[ShardReport], positions: Positions
-) -> EpochRecord:
+def _record(shards: int, counted: Counted, positions: Positions) -> EpochRecord:
+    epoch, spent, reports, _ = counted
     took = spent.laps.seconds
     return EpochRecord(
         epoch=epoch.number,
@@ -154,6 +179,8 @@ def _record(
         tasks=took.get("tasks", 0.0),
         sinks=dict(spent.sinks),
         commit=took.get("commit", 0.0),
+        waited=took.get("publishing", 0.0),
+        published=dict(spent.published),
         shards=tuple(
             ShardRecord(
                 superstep=r.superstep, shard=r.shard if r.task < 0 else r.task,

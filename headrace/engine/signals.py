@@ -20,7 +20,7 @@ from typing import Any
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-class ToldToEndError(BaseException):
+class EndRequestedError(BaseException):
     """A signal asks this process to end. Like KeyboardInterrupt, it is no failure to be handled."""
 
     def __init__(self, number: int) -> None:
@@ -34,15 +34,15 @@ class ToldToEndError(BaseException):
 
 
 class _Depth:
-    """How many blocks of `told_to_end` the main thread is in, and what was raised in them."""
+    """How many blocks of `end_on_request` the main thread is in, and what was raised in them."""
 
     now = 0
     request: BaseException | None = None
 
 
 @contextmanager
-def told_to_end() -> Iterator[None]:
-    """Raise ToldToEndError from the block when a signal comes; a second one ends the process.
+def end_on_request() -> Iterator[None]:
+    """Raise EndRequestedError from the block when a signal comes; a second one ends the process.
 
     Ctrl-C raises KeyboardInterrupt in it and nothing else: Spark's own handler would cancel the
     jobs that are running.
@@ -63,7 +63,8 @@ def told_to_end() -> Iterator[None]:
     def raise_it(number: int, frame: FrameType | None) -> None:
         del frame
         put_back()
-        _Depth.request = KeyboardInterrupt() if number == signal.SIGINT else ToldToEndError(number)
+        interrupted = number == signal.SIGINT
+        _Depth.request = KeyboardInterrupt() if interrupted else EndRequestedError(number)
         raise _Depth.request
 
     if not _Depth.now:
@@ -101,7 +102,7 @@ def said_of(request: BaseException) -> str:
 def say_end(request: BaseException, said: str, tidy: Callable[[], None]) -> None:
     """Say in one line how a run has ended; let the program end without a traceback.
 
-    Inside another block of `told_to_end`, that one says it.
+    Inside another block of `end_on_request`, that one says it.
 
     Args:
         request: what asked for the end.
@@ -113,7 +114,7 @@ def say_end(request: BaseException, said: str, tidy: Callable[[], None]) -> None
         return
     print(f"headrace: {name_of(request)}: {said}", file=sys.stderr, flush=True)
     if hasattr(builtins, "get_ipython"):  # a notebook: nobody calls the hook, the kernel goes on
-        if isinstance(request, ToldToEndError):
+        if isinstance(request, EndRequestedError):
             tidy()
             request.obey()
         return
@@ -124,7 +125,7 @@ def say_end(request: BaseException, said: str, tidy: Callable[[], None]) -> None
     ) -> None:
         if error is not request:
             hook(kind, error, trace)
-        elif isinstance(request, ToldToEndError):
+        elif isinstance(request, EndRequestedError):
             tidy()
             request.obey()
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
+from headrace.engine.layouts import Layout, SmallEpochs
+from headrace.engine.parts import RECENT_EPOCHS, EpochParts
 from headrace.engine.reports import EpochSum, Infos
 from headrace.engine.skew import Skew
 from headrace.plan.supersteps import Plan
@@ -21,6 +24,13 @@ class PageOptions:
     keys: bool = True  # hot keys by name
 
 
+class WhoAsks(Enum):
+    """Who asks the sources of streaming DataFrames what is new, on a classic session."""
+
+    SPARK = "spark"  # Structured Streaming's queries
+    HEADRACE = "headrace"  # our own loop, where workers read for themselves; else Spark
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
     """How a streaming run goes on."""
@@ -29,10 +39,31 @@ class StreamOptions:
     state_dir: str = ""  # where stores are kept on each machine; empty: below the temporary folder
     trigger_seconds: float = 0.0  # 0: as fast as possible
     available_now: bool = False
+    drain_available: bool = False  # with `available_now`: drain then, instead of stopping
     bundle_seconds: float = 1.0
     remove_later_epochs: bool = False  # what a sink holds of epochs that the checkpoint lacks goes
+    small_epochs: SmallEpochs = SmallEpochs.AUTO  # whether they run as one task
+    who_asks: WhoAsks = WhoAsks.SPARK
     max_retries: int = 0  # of an epoch, after an exception that is not headrace's own
     page: PageOptions | None = None  # None: no live page
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layouts:
+    """How the epochs since the start were laid out."""
+
+    one_task: int = 0  # epochs that ran as one task
+    stages: int = 0
+    last: Layout = Layout.STAGES
+    reason: str = ""  # why the last one was laid out as it was
+
+    def after(self, layout: Layout, reason: str) -> Layouts:
+        """Count an epoch."""
+        small = layout is Layout.ONE_TASK
+        return Layouts(
+            one_task=self.one_task + small, stages=self.stages + (not small), last=layout,
+            reason=reason,
+        )
 
 
 @dataclass(kw_only=True)
@@ -52,7 +83,16 @@ class StreamStatus:
     openings: int = 0  # shards that were opened, since the start
     watermarks: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # by step: in and out
     monitoring_infos: dict[str, list[Any]] = field(default_factory=dict)
+    layouts: Layouts = field(default_factory=Layouts)  # stages of Spark's, or one task
     skew: Skew = field(default_factory=Skew)  # how evenly the shards are loaded
+    recent: tuple[EpochParts, ...] = ()  # the last epochs since the start, and how long they took
+
+    def with_epoch(self, parts: EpochParts, layout: Layout, reason: str) -> StreamStatus:
+        """Remember how an epoch was laid out, why, and how long its parts took."""
+        return replace(
+            self, layouts=self.layouts.after(layout, reason),
+            recent=(*self.recent[1 - RECENT_EPOCHS :], parts),
+        )
 
 
 def by_step(

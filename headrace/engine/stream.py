@@ -11,8 +11,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
+from headrace.engine.checkpoint.spark_log import problems
 from headrace.engine.clock import Clock, ScriptClock, WallClock
 from headrace.engine.epoch_run import EpochRunner
 from headrace.engine.epochs import Action, Situation, next_action
@@ -21,19 +23,19 @@ from headrace.engine.host import Feeds, Host
 from headrace.engine.opening import OwnFolder, Start, claimed_checkpoint, local_of, opened
 from headrace.engine.outputs import Outputs
 from headrace.engine.positions import Intake, Positions
-from headrace.engine.queries import ENDING, EndingError
 from headrace.engine.recording import RunRecorder, Watcher
-from headrace.engine.spark_log import problems
-from headrace.engine.status import StreamOptions, StreamStatus, by_step
+from headrace.engine.sources.queries import ENDING, EndingError
+from headrace.engine.status import StreamOptions, StreamStatus, WhoAsks, by_step
 from headrace.engine.tasks import epoch_tasks
 from headrace.errors import CheckpointError, PlanError
 from headrace.io.frames import Frames
 from headrace.plan.clocks import MAX_TIME
-from headrace.plan.settings import Settings
+from headrace.plan.operators import Role
+from headrace.plan.settings import ColumnsMode, Settings
 from headrace.plan.supersteps import Plan
 from headrace.state.crash_points import Point, crash_point
 
-#: The loop looks around at least so often; a told stop must not wait longer.
+#: The loop looks around at least so often; a requested stop must not wait longer.
 LOOK_SECONDS = 0.2
 
 
@@ -73,6 +75,10 @@ class Stream:
         )
         self._lock = threading.RLock()
         self._wake = threading.Event()
+        self._no_pause = threading.Event()  # nobody is waited for any more
+        if plan.ordered or settings.columns is ColumnsMode.OFF:
+            # The order is that of Spark's partitions; rows as objects come from Spark.
+            options = replace(options, who_asks=WhoAsks.SPARK)
         self._feeds: Feeds = host.feeds(options, self.look)
         self._idle = threading.Condition()
         self._idle_looks = 0  # how often the loop has found nothing to do
@@ -82,7 +88,7 @@ class Stream:
         self._epochs: EpochRunner | None = None  # once the checkpoint is open
         self.ended = False  # the pipeline has come to its end; else it was stopped, or runs
         self.on_epoch: Callable[[StreamStatus], None] = lambda _: None
-        self.watcher: Watcher | None = None  # is told of each epoch
+        self.watchers: list[Watcher] = []  # are told of each epoch
 
     # -- from outside
 
@@ -99,6 +105,7 @@ class Stream:
     def stop(self) -> None:
         """Stop between two epochs; state stays as the last epoch left it."""
         self._stop_requested = True
+        self._no_pause.set()
         self._wake.set()
 
     def drain(self) -> None:
@@ -133,6 +140,7 @@ class Stream:
                 self._perform(action)
             self._end_feeds(epochs)
             self._raise_failure()
+            epochs.publishing.wait()
             self.ended = action is Action.FINISH
             return self.ended
 
@@ -157,18 +165,18 @@ class Stream:
             found.run, found.held, found.status, wake=self._wake,
             stop_requested=lambda: self._stop_requested,
         )
-        if self.watcher is not None:
+        if self.watchers:
             infos = found.status.monitoring_infos
-            self._epochs.recorder = RunRecorder(self._plan, self.watcher, infos)
+            self._epochs.recorder = RunRecorder(self._plan, self.watchers, infos)
+        at_end.callback(self._epochs.publishing.abandon)
+        at_end.callback(self._no_pause.set)
         at_end.callback(self._epochs.end_stages)
         self._epochs.publish()  # what counts and was not made known before a crash
         return self._epochs
 
     def _pause(self, seconds: float) -> None:
         """Wait; a run that is told to stop does not."""
-        self._wake.clear()
-        if not self._stop_requested:
-            self._wake.wait(seconds)
+        self._no_pause.wait(seconds)
 
     @property
     def _run(self) -> EpochRunner:
@@ -185,6 +193,7 @@ class Stream:
             self._failure = translate(failure)
         if self._failure is not None:
             raise self._failure
+        self._run.publishing.raise_failure()
 
     def _listen(self) -> None:
         """See that streaming DataFrames are listened to, once all else has been read."""
@@ -218,6 +227,7 @@ class Stream:
             now=now,
             stop_requested=self._stop_requested,
             drain_requested=self._drain_requested,
+            drains_when_read=self._options.drain_available,
             drained=held.positions.drained,
         )
 
@@ -264,7 +274,8 @@ class Stream:
             self._idle_looks += 1
             self._idle.notify_all()
         due = LOOK_SECONDS if wakeup is None else (wakeup - now) / 1e6
-        self._wake.wait(max(0.0, min(LOOK_SECONDS, due)))
+        rest = self._feeds.rest()
+        self._wake.wait(max(0.0, min(LOOK_SECONDS, due, LOOK_SECONDS if rest is None else rest)))
         self._wake.clear()
 
     def _epoch(self, intake: Intake, positions: Positions | None = None) -> None:
@@ -287,7 +298,10 @@ class Stream:
                 if batch_id == last:
                     self._check_same(name)
                     return  # it counts already: the crash came between our commit and Spark's
-                self._epoch(Intake(frame=batch, source=name, batch=batch_id))
+                rows, ends = self._feeds.promised(name), self._ends_with(name)
+                self._epoch(
+                    Intake(frame=batch, source=name, batch=batch_id, rows=rows, last=ends)
+                )
             except BaseException as failure:  # noqa: BLE001 (told to the loop, which raises it)
                 self._failure = failure
                 self._wake.set()
@@ -295,6 +309,16 @@ class Stream:
                 msg = f"{ENDING}: {type(failure).__name__}: {failure}"
                 raise EndingError(msg) from None
         self._wake.set()
+
+    def _ends_with(self, name: str) -> bool:
+        """Whether all sources end with the batch that has come: no epoch need be run for that."""
+        run = self._run.facts
+        if not self._options.drain_available or run.sources.steps_left(self._positions):
+            return False
+        if any(operator.role is Role.SPLITTABLE for operator in run.plan.operators):
+            return False  # what it puts off in this epoch a drain has to cut
+        started = map(self._feeds.is_started, self._frames.streaming())
+        return all(started) and self._feeds.is_last(name)
 
     def _check_same(self, name: str) -> None:
         """See that a batch that Spark brings again is the one that counts."""

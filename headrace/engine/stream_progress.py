@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from headrace.engine.clock import WallClock
+from headrace.engine.layouts import Layout
 from headrace.engine.metrics import of_steps
 from headrace.engine.status import StreamStatus
 from headrace.engine.stream import Stream
@@ -58,6 +59,7 @@ def view(
     mark = least_mark(status)
     parts = [
         f"epoch {status.epoch}", f"{status.epoch_seconds * 1000:.0f} ms",
+        *([status.layouts.last.value] if status.layouts.last is Layout.ONE_TASK else []),
         *([f"watermark {moment(mark)}"] if moment(mark) else []),
         *([f"lag {lag(mark, now)}"] if lag(mark, now) else []),
         *([f"{number(max(rates.values()))}/s"] if any(rates.values()) else []),

@@ -16,7 +16,7 @@ from headrace.plan.ids import StageId
 from headrace.plan.settings import ColumnsMode, Settings
 from headrace.plan.sources import Frame
 from headrace.plan.supersteps import Channel, ChannelKind, Plan
-from headrace.worker.entry import SuperstepTask
+from headrace.worker.entry import Link, SuperstepTask
 
 #: Depth given to channels that no stage reads: past the last superstep.
 NO_READER = 1 << 30
@@ -161,6 +161,22 @@ def epoch_tasks(
         sorted=tuple(sorted_by(plan, task) for task in tasks[1:]),
         columns=settings.columns is not ColumnsMode.OFF,
     )
+
+
+def links_of(
+    tasks: EpochTasks, *, whole: bool, feeding: int | None = None
+) -> tuple[Link, ...]:
+    """Give the supersteps of an epoch that has all of them in one task.
+
+    Args:
+        tasks: the plan's.
+        whole: begin with superstep 0; else nothing is to be done there.
+        feeding: the channel that a DataFrame feeds, if one does.
+    """
+    later = tuple(zip(tasks.later, tasks.sorted, strict=True))
+    if feeding is not None:
+        return ((tasks.fed[feeding], ()), *later)
+    return ((tasks.first, ()), *later) if whole and tasks.first is not None else later
 
 
 def reached(plan: Plan, source: Channel) -> set[StageId]:

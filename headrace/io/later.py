@@ -11,6 +11,8 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from headrace.plan.datasets import Dataset
+
 
 class LaterFrame:
     """Stands for a DataFrame as far as a read asks for it before the pipeline runs.
@@ -20,15 +22,18 @@ class LaterFrame:
         schema: of what it makes.
         streaming: whether that is a streaming DataFrame.
         needs: what a session must have for it, as `headrace doctor --fetch` calls it.
+        names: of what it reads.
     """
 
     def __init__(
-        self, make: Callable[[Any], Any], schema: StructType, *, streaming: bool, needs: str = ""
+        self, make: Callable[[Any], Any], schema: StructType, *, streaming: bool, needs: str = "",
+        names: tuple[Dataset, ...] = (),
     ) -> None:
         self._make = make
         self.schema = schema
         self.isStreaming = streaming
         self.needs = needs
+        self.names = names
 
     @property
     def columns(self) -> list[str]:
@@ -40,7 +45,7 @@ class LaterFrame:
         make = self._make
         return LaterFrame(
             lambda session: make(session).selectExpr(*expressions), self.schema,
-            streaming=self.isStreaming, needs=self.needs,
+            streaming=self.isStreaming, needs=self.needs, names=self.names,
         )
 
     def made(self, session: Any) -> Any:

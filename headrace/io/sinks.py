@@ -22,6 +22,7 @@ from headrace.errors import (
 from headrace.io.claims import Claim
 from headrace.io.columns import columns_of
 from headrace.io.round_trip import RoundTrip, find_again
+from headrace.plan.datasets import Dataset
 from headrace.plan.names import WRITE_TO_SPARK_URN
 
 
@@ -75,6 +76,7 @@ class Delivery:
     attempt: str = "1"  # names this try of the driver at the epoch
     fence: Callable[[], None] = _nobody_newer  # raises if the checkpoint has a newer driver
     empty: bool | None = None  # whether there are no rows; None: not known
+    columns: StructType | None = None  # of the sink, as they were read; None: it reads its schema
     remove_later: bool = False  # what the sink holds of later epochs goes, instead of a refusal
     outbox: str = ""  # a folder of the checkpoint for what is published later; empty: there is none
     gap: Callable[[str, int], None] = _nowhere  # told of the gaps of a publication
@@ -117,6 +119,10 @@ class Sink(RoundTrip):
     def deliver(self, frame: Any, lease: Lease) -> None:
         """Take the DataFrame; called once, after the pipeline's own work has succeeded."""
         raise NotImplementedError
+
+    def names(self) -> tuple[Dataset, ...]:
+        """Give the names of what it writes to, as far as it knows them by itself."""
+        return ()
 
     def check_epochs(self, name: str) -> None:
         """Refuse, by the step's full name, to take rows epoch by epoch if that cannot be."""

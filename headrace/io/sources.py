@@ -128,11 +128,11 @@ class ReadFromSpark(RoundTrip):
         # What stands beside the rows is made from the whole frame, so it comes before the choice.
         beside = []
         if timestamp is not None:
-            made = _micros_of(timestamp, frame.schema[timestamp].dataType)
-            beside.append(f"{made} AS {_quoted(_BAD_TIMES[bad_times] + timestamp)}")
+            made = micros_of(timestamp, frame.schema[timestamp].dataType)
+            beside.append(f"{made} AS {quoted(_BAD_TIMES[bad_times] + timestamp)}")
         if partition is not None:
             made = _name_of(partition, frame.schema[partition].dataType)
-            beside.append(f"{made} AS {_quoted(PARTITION_COLUMN + partition)}")
+            beside.append(f"{made} AS {quoted(PARTITION_COLUMN + partition)}")
         chosen = frame.schema
         if columns is not None:
             chosen = spark.StructType([frame.schema[name] for name in columns])
@@ -140,7 +140,7 @@ class ReadFromSpark(RoundTrip):
         self._columns = chosen
         self._frame = frame
         if columns is not None or beside:
-            self._frame = frame.selectExpr(*map(_quoted, chosen.names), *beside)
+            self._frame = frame.selectExpr(*map(quoted, chosen.names), *beside)
         self._recorded = False
 
     def record(self) -> None:
@@ -192,14 +192,14 @@ class ReadFromSpark(RoundTrip):
 ReadFromSpark.register_urn(READ_FROM_SPARK_URN, None, find_again)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """Back quotes: a dot in a column's name must not be read as a path."""
     return "`" + name.replace("`", "``") + "`"
 
 
-def _micros_of(name: str, kind: spark.DataType) -> str:
+def micros_of(name: str, kind: spark.DataType) -> str:
     """Give the expression for the event time; its value is missing where there is no such time."""
-    column = _quoted(name)
+    column = quoted(name)
     if isinstance(kind, spark.TimestampType):
         most = _MAX_SECONDS * 1_000_000
         made = f"unix_micros({column})"
@@ -233,5 +233,5 @@ def _name_of(name: str, kind: spark.DataType) -> str:
         )
         raise ColumnTypeError(msg)
     if isinstance(kind, spark.IntegralType):
-        return f"CAST({_quoted(name)} AS bigint)"
-    return f"CAST({_quoted(name)} AS string)"
+        return f"CAST({quoted(name)} AS bigint)"
+    return f"CAST({quoted(name)} AS string)"

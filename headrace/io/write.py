@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -102,7 +103,8 @@ class WriteToSpark(Sink):
         if self._folders is None:
             return
         if self.schema is not None:
-            _check_free(self.label, self.columns(session))
+            # Words are read by a plan of Spark's: once is enough.
+            _check_free(self.label, delivery.columns or self.columns(session))
         self._folders.claim(
             session, delivery.claim, self.mode, fresh=delivery.fresh,
             next_epoch=delivery.epoch, remove_later=delivery.remove_later,
@@ -117,7 +119,7 @@ class WriteToSpark(Sink):
         empty = frame.isEmpty() if delivery.empty is None else delivery.empty
         if self._folders is not None:
             _check_free(self.label, frame.schema)
-            self.prepare_epochs(frame.sparkSession, delivery)
+            self.prepare_epochs(frame.sparkSession, replace(delivery, columns=frame.schema))
             self._folders.write(frame, delivery.epoch, delivery.attempt, empty, delivery.fence)
         elif delivery.fresh or not empty:
             delivery.fence()

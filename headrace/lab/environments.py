@@ -23,8 +23,8 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {"pyflink": ("apache-flink==2.3.0",)}
 VARIABLE = "HEADRACE_LAB_{}_PYTHON"
 
 
-class NotInstalledError(Exception):
-    """A system has no environment; says what makes one."""
+class NotInstalledError(OptionError):
+    """A system is not there; says what installs it."""
 
 
 def folder_of(system: str) -> Path:

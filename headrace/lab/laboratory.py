@@ -35,7 +35,7 @@ def run_spec(
     folder.write_environment()
     told("calibrating")
     calibration = calibrate(str(folder.path))
-    measuring = Measuring(spec, told)
+    measuring = Measuring(spec, told, calibration.loops_per_second)
     interrupted = ""
     try:
         measuring.run()
@@ -51,5 +51,6 @@ def run_spec(
             seconds=time.monotonic() - start, calibration=asdict(calibration),
             systems=measuring.systems(), figures=tuple(measuring.figures),
             interrupted=interrupted, guarantees=measuring.guarantees(),
+            probes=tuple(measuring.probes),
         ))
     return folder

@@ -7,52 +7,67 @@ experiments' own affair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import product
+from typing import Any
 
-from headrace.errors import OptionError
 from headrace.lab.benches import AbsentError, bench_of, candidates_of
+from headrace.lab.causal_figures import CAUSAL, causal_figures
 from headrace.lab.data_engine.schedule import Schedule
-from headrace.lab.experiments.costs import costs_of, measure_growth
 from headrace.lab.experiments.guarantees import Seen, Witness, promises
 from headrace.lab.experiments.in_series import find_rate_in_series
-from headrace.lab.experiments.latency import summed_up
-from headrace.lab.experiments.recovery import measure_fault
-from headrace.lab.experiments.scaling import measure_scaling
-from headrace.lab.experiments.spike import SpikeLoad, measure_spike
 from headrace.lab.experiments.sustainable import Probe, Search, Sustainable, find_rate
-from headrace.lab.experiments.trial import Fault, Load, SeriesBench, Subject, Trial
 from headrace.lab.experiments.tuning import tune
-from headrace.lab.experiments.waterfall import causal_profile, waterfall
-from headrace.lab.results.samples import Kept
+from headrace.lab.figures import Figures
+from headrace.lab.latency_figures import cost_figures, latency_figures, share_figures
+from headrace.lab.load_figures import RATED
+from headrace.lab.notes import Notes
+from headrace.lab.record.trial import (
+    Load,
+    PacedBench,
+    RefusedError,
+    SeriesBench,
+    Subject,
+    Trial,
+)
+from headrace.lab.report.compared import MEMORY, SHARED_MEMORY
 from headrace.lab.results.summary import (
+    REFUSED,
     Better,
-    Figure,
     Guarantee,
     Shown,
     SystemRecord,
     TunedRecord,
 )
-from headrace.lab.searches import search_of, then_latency, tuning_search
-from headrace.lab.spec import Spec, SustainableSpec, TuningSpec
+from headrace.lab.scaling_figures import scaling_figures
+from headrace.lab.searches import (
+    has_shares,
+    search_of,
+    shares_of,
+    speed_of,
+    then_latency,
+    tuning_search,
+)
+from headrace.lab.spec import (
+    IN_PROCESS,
+    ON_SPARK,
+    CausalSpec,
+    LatencySpec,
+    ScalingSpec,
+    Spec,
+    SustainableSpec,
+    SweepSpec,
+    TuningSpec,
+)
 from headrace.lab.statistics.intervals import Interval, of_repeats
-from headrace.lab.statistics.samples import percentile
+from headrace.lab.sweep_figures import sweep_figures
+from headrace.lab.who import Who
 
 _HIGHER, _LOWER = Better.HIGHER, Better.LOWER
 #: Of the rate that a system sustained of one question: where the search for the next one begins.
 _OTHER_QUESTION = 1 / 8
-
-
-class Who(NamedTuple):
-    """A system and what it is asked."""
-
-    system: str
-    question: str
-
-    def __str__(self) -> str:
-        return f"{self.system} {self.question}"
 
 
 class Measuring:
@@ -61,24 +76,31 @@ class Measuring:
     Args:
         spec: what is to be measured.
         told: hears what is done, a line each.
+        loops_per_second: of the interpreter on this machine; 0: nobody has looked.
     """
 
-    def __init__(self, spec: Spec, told: Callable[[str], None] = lambda _text: None) -> None:
+    def __init__(
+        self, spec: Spec, told: Callable[[str], None] = lambda _text: None,
+        loops_per_second: float = 0.0,
+    ) -> None:
         self._spec = spec
         self._told = told
+        self._speed = speed_of(spec, loops_per_second)
         self._subjects: dict[str, Subject] = {}
-        self._benches: dict[Who, SeriesBench] = {}
+        self._benches: dict[Who, PacedBench] = {}
         self._absent: dict[str, str] = {}
-        self._engines: dict[str, str] = {}
+        self._notes = Notes()
+        self._add, self._plain, self._keep = self._notes.add, self._notes.plain, self._notes.keep
         self._rates: dict[Who, float] = {}
         self._voids: dict[Who, str] = {}  # why it has no sustainable rate
         self._last: dict[str, float] = {}  # what a system sustained of the question before
         self._at_least: set[Who] = set()  # whose highest rate the data engines could not send
-        self._with_search: dict[Who, Trial] = {}  # latencies that the search's own run has shown
+        # Latencies that the search's own run has shown.
+        self._with_search: dict[Who, tuple[Trial, ...]] = {}
         self._tuned: dict[Who, TunedRecord] = {}
         self._seen: list[Seen] = []
-        self.figures: list[Figure] = []
-        self.kept: list[Kept] = []
+        self.figures, self.kept = self._notes.figures, self._notes.kept
+        self.probes = self._notes.probes
 
     def run(self) -> None:
         """Make all experiments of the spec."""
@@ -88,18 +110,27 @@ class Measuring:
             except AbsentError as absent:
                 self._absent[system.name] = str(absent)
                 self._told(f"{system.name} is absent: {absent}")
-        for question in self._spec.questions:
-            for name in self._subjects:
-                who = Who(name, question)
-                self._benches[who] = self._bench(who, {})
+        for question, name in product(self._spec.questions, self._subjects):
+            self._ask(Who(name, question))
         try:
             for name, settings in self._spec.experiments.items():
-                getattr(self, f"_{name}")(settings)
+                if name in RATED:
+                    self._under_load(name, settings)
+                else:
+                    getattr(self, f"_{name}")(settings)
         finally:
             for subject in self._subjects.values():
                 subject.stop()
 
-    def _bench(self, who: Who, changes: Mapping[str, Any]) -> SeriesBench:
+    def _ask(self, who: Who) -> None:
+        try:
+            self._benches[who] = self._bench(who, {})
+        except RefusedError as error:
+            why = f"{REFUSED}{error}"
+            self._told(f"{who} is {why}")
+            self._add(who, "sustainable", "rate", "events/s", _HIGHER, None, (), why)
+
+    def _bench(self, who: Who, changes: Mapping[str, Any]) -> PacedBench:
         bench = self._subjects[who.system].asked(who.question, changes)
         return Witness(bench, who.system, who.question, self._seen.append)
 
@@ -107,7 +138,7 @@ class Measuring:
         """Say who ran."""
         return tuple(
             SystemRecord(
-                name=system.name, kind=system.kind, engine=self._engines.get(system.name, ""),
+                name=system.name, kind=system.kind, engine=self._notes.engines.get(system.name, ""),
                 absent=self._absent.get(system.name, ""), settings=system.settings,
                 tuned=tuple(
                     tuned for who, tuned in self._tuned.items() if who.system == system.name
@@ -137,10 +168,7 @@ class Measuring:
             self._told(f"{who}: choosing among {len(candidates[who.system])} settings")
             found = tune(
                 partial(self._bench, who), candidates[who.system], self._from(who, search),
-                told=lambda each, probe, who=who: self._told(  # type: ignore[misc]
-                    f"{who} {dict(each)}: {probe.rate:,.0f} events/s {probe.status.value} "
-                    f"{probe.reason}"
-                ),
+                told=partial(self._tried, who),
             )
             self._benches[who] = self._bench(who, found.settings)
             self._tuned[who] = TunedRecord(
@@ -148,6 +176,13 @@ class Measuring:
                 p99_seconds=settings.p99_seconds,
                 tried=tuple(asdict(each) for each in found.tried),
             )
+
+    def _tried(self, who: Who, settings: Mapping[str, Any], probe: Probe) -> None:
+        self._told(
+            f"{who} {dict(settings)}: {probe.rate:,.0f} events/s {probe.status.value} "
+            f"{probe.reason}"
+        )
+        self._notes.probed(who, "tuning", 0, [probe])
 
     def _sustainable(self, settings: SustainableSpec) -> None:
         rates: dict[Who, list[float]] = {name: [] for name in self._benches}
@@ -171,9 +206,15 @@ class Measuring:
 
     def _from(self, who: Who, search: Search) -> Search:
         """Let a search begin where the spec says that this system's do."""
-        first = next(s.first_rate for s in self._spec.systems if s.name == who.system)
-        first = max(first or search.first_rate, self._last.get(who.system, 0.0) * _OTHER_QUESTION)
-        return replace(search, first_rate=first)
+        system = next(s for s in self._spec.systems if s.name == who.system)
+        near = system.near.get(who.question)
+        if near:
+            return replace(
+                search, first_rate=near * self._speed, ramp=False, is_near=True, is_cold=True
+            )
+        other = self._last.get(who.system, 0.0) * _OTHER_QUESTION
+        first = (system.first_rate or search.first_rate) * self._speed
+        return replace(search, first_rate=max(first, other))
 
     def _searched(
         self, name: Who, bench: SeriesBench, search: Search, *, in_series: bool
@@ -187,8 +228,7 @@ class Measuring:
             return find_rate(bench, search, told=told)
         then = then_latency(self._spec, name.question)
         shown = find_rate_in_series(bench, search, told=told, then=then)
-        if shown.further:
-            self._with_search[name] = shown.further[0]
+        self._with_search[name] = shown.further
         return shown.found
 
     def _note(self, name: Who, found: Sustainable, rates: list[float], repeat: int) -> None:
@@ -199,6 +239,9 @@ class Measuring:
         last = found.probes[-1].reason if found.probes else ""
         void = found.void or ("" if found.rate else f"no rate was sustained: {last}")
         self._voids[name] = self._voids.get(name) or void
+        self._notes.probed(name, "sustainable", repeat, found.probes)
+        if found.ramp is not None:
+            self._notes.keep_queue(name, "ramp", repeat, found.ramp)
         if found.confirmation is not None:
             self._keep(name, "sustainable", repeat, found.confirmation)
 
@@ -212,151 +255,107 @@ class Measuring:
         self._add(name, "sustainable", "rate", "events/s", _HIGHER, interval, values, void)
         self._rates[name] = 0.0 if void else sum(values) / len(values)
 
-    def _latency(self, settings: Any) -> None:
+    def _latency(self, settings: LatencySpec) -> None:
         benches = self._asked(settings)
         trials: dict[Who, list[Trial]] = {name: [] for name in benches}
         whole = False
         try:
             for repeat in range(settings.repeats):
-                for name, bench in benches.items():
+                for name in benches:
                     rate = self._rate(name, settings)
-                    if not rate:
-                        continue
-                    trial = self._with_search.get(name)
-                    if trial is None:
-                        self._told(f"{name}: measuring latency at {rate:,.0f} events/s")
-                        trial = bench.trial(Load(schedule=Schedule.steady(rate, settings.seconds)))
-                    said = trial.trouble or "right"
-                    self._told(f"{name}: latency at {rate:,.0f} events/s, {said}")
-                    trials[name].append(trial)
-                    self._keep(name, "latency", repeat, trial)
+                    if rate:
+                        trials[name].append(self._aged(name, settings, 0, rate))
+                        self._keep(name, "latency", repeat, trials[name][-1])
+            for name in benches:
+                self._by_rate(name, settings, trials[name])
             whole = True
         finally:  # of an interrupted run, what there is
             for name, made in trials.items():
                 if made:
-                    self._add_latency(name, self._rate(name, settings), made)
+                    latency_figures(self._notes, name, self._rate(name, settings), made)
+                    cost_figures(self._notes, name, made, self._memory_of(name))
                 elif whole:
                     void = self._without_rate(name)
                     self._add(name, "latency", "p99", "s", _LOWER, None, (), void)
 
-    def _add_latency(self, name: Who, rate: float, made: list[Trial]) -> None:
-        found = summed_up(rate, made)
-        rested = [
-            trial.latency[trial.due >= cut] for trial, cut in zip(made, found.cuts, strict=True)
-        ]
-        if found.void:
-            self._add(name, "latency", "p99", "s", _LOWER, None, (), found.void)
-        for share, interval in found.percentiles:
-            repeats = [percentile(samples, share) for samples in rested]
-            label = f"p{share * 100:g}"
-            self._add(name, "latency", label, "s", _LOWER, interval, repeats, "")
-        if not found.void:
-            for stage in waterfall(made[0], found.cuts[0]):
-                self._plain(name, "waterfall", stage.name, "s", stage.seconds, "")
-        self._costs(name, made)
+    def _aged(self, name: Who, settings: LatencySpec, place: int, rate: float) -> Trial:
+        """Give the run of one load of the latency; that of the search, if it had one."""
+        shown = self._with_search.get(name, ())
+        if place < len(shown):
+            trial = shown[place]
+        else:
+            self._told(f"{name}: measuring latency at {rate:,.0f} events/s")
+            load = Load(schedule=Schedule.steady(rate, settings.seconds))
+            trial = self._benches[name].trial(load)
+        self._told(f"{name}: latency at {rate:,.0f} events/s, {trial.trouble or 'right'}")
+        return trial
 
-    def _costs(self, name: Who, trials: list[Trial]) -> None:
-        found = [costs_of(trial) for trial in trials]
-        void = next((cost.void for cost in found if cost.void), "")
-        for label, unit, field in (
-            ("cpu", "s per million events", "cpu_seconds_per_million"),
-            ("cpu of the data engine", "s per million events", "engine_cpu_seconds_per_million"),
-            ("peak memory", "bytes", "peak_bytes"),
-            ("checkpoint", "bytes", "checkpoint_bytes"),
-        ):
-            values = [getattr(cost, field) for cost in found]
-            known = [float(value) for value in values if value is not None]
-            if known:
-                interval = None if void else of_repeats(known)
-                self._add(name, "cost", label, unit, _LOWER, interval, known, void)
+    def _by_rate(self, name: Who, settings: LatencySpec, made: Sequence[Trial]) -> None:
+        """Measure the ages of results at further shares of the rate."""
+        asked = bool(made) and has_shares(settings, name.question)
+        for place, share in enumerate(shares_of(settings, name.question) if asked else ()):
+            rate = self._rates[name] * share
+            trial = made[0]
+            if place:
+                trial = self._aged(name, settings, place, rate)
+                self._notes.keep_queue(name, f"latency at {share:.0%}", 0, trial)
+            share_figures(self._notes, name, share, rate, trial)
 
-    def _spike(self, settings: Any) -> None:
-        for name, bench in self._asked(settings).items():
-            rate = self._rate(name, settings)
-            if not rate:
-                void = self._without_rate(name)
-                self._add(name, "spike", "recovery", "s", _LOWER, None, (), void)
-                continue
-            found = measure_spike(bench, SpikeLoad(
-                rate=rate, times=settings.times, calm_seconds=settings.calm_seconds,
-                spike_seconds=settings.spike_seconds, worse_at=settings.worse_at,
-            ))
-            self._told(f"{name}: spike, {'came back' if found.came_back else 'did NOT come back'}")
-            self._keep(name, "spike", 0, found.trial)
-            never = "the queue never got short again" if found.recovery_seconds is None else ""
-            void = found.void
-            self._plain(name, "spike", "longest queue", "events", found.longest_queue, void)
-            self._plain(name, "spike", "recovery", "s", found.recovery_seconds, void or never)
-            for label, interval in (("p99 before", found.before), ("p99 after", found.after)):
-                self._add(name, "spike", label, "s", _LOWER, interval, (), void or never)
-            self._plain(name, "spike", "came back", "1 or 0", float(found.came_back), void, _HIGHER)
+    def _memory_of(self, name: Who) -> str:
+        """Say what the figure of a system's memory is called; empty: it can have none."""
+        kinds = {s.name: s.kind for s in self._spec.systems if s.name in self._subjects}
+        kind, on_spark = kinds[name.system], [k for k in kinds.values() if k in ON_SPARK]
+        if kind in IN_PROCESS:
+            return ""
+        shares = kind in ON_SPARK and len(on_spark) > 1
+        return SHARED_MEMORY.name if shares else MEMORY.name
 
-    def _fault(self, settings: Any) -> None:
-        for name, bench in self._asked(settings).items():
-            rate = self._rate(name, settings)
-            if not rate:
-                void = self._without_rate(name)
-                self._add(name, "fault", "recovery", "s", _LOWER, None, (), void)
-                continue
-            fault = Fault(kind=settings.kind, at_seconds=settings.at_seconds)
-            try:
-                found = measure_fault(bench, rate=rate, seconds=settings.seconds, fault=fault)
-            except OptionError as refused:
-                self._add(name, "fault", "recovery", "s", _LOWER, None, (), str(refused))
-                continue
-            self._told(f"{name}: {settings.kind}, {found.void or 'right'}")
-            self._keep(name, "fault", 0, found.trial)
-            never = "results never got as young again" if found.recovery_seconds is None else ""
-            self._plain(
-                name, "fault", "recovery", "s", found.recovery_seconds, found.void or never
+    def _under_load(self, name: str, settings: Any) -> None:
+        """Make an experiment that has a rate."""
+        make, label, unit = RATED[name]
+        for who, bench in self._asked(settings).items():
+            rate = self._rate(who, settings)
+            figures = self._figures(who, name)
+            if rate:
+                make(bench, settings, rate, figures)
+            else:
+                figures.plain(label, unit, None, self._without_rate(who))
+
+    def _scaling(self, settings: ScalingSpec) -> None:
+        told = self._spec.experiments["sustainable"]
+        for who in self._asked(settings):
+            scaling_figures(
+                partial(self._changed, who), settings, self._from(who, search_of(told)),
+                self._figures(who, "scaling"), in_series=told.in_series,
             )
 
-    def _scaling(self, settings: Any) -> None:
-        search = search_of(self._spec.experiments["sustainable"])
-        for name, bench in self._asked(settings).items():
-            found = measure_scaling(bench, search, list(settings.cores))
-            for cores, point in found.points:
-                void = point.void or ("" if point.rate else "no rate was sustained")
-                label = f"rate on {cores} cores"
-                self._plain(name, "scaling", label, "events/s", point.rate, void, _HIGHER)
-            more = found.predicted(settings.cores[-1] * 2)
-            if more is not None:
-                label = f"predicted on {settings.cores[-1] * 2} cores"
-                self._plain(name, "scaling", label, "events/s", more, "", _HIGHER)
-            self._told(f"{name}: scaling done")
+    def _sweep(self, settings: SweepSpec) -> None:
+        kinds = {system.name: system.kind for system in self._spec.systems}
+        for who in self._asked(settings):
+            rate, figures = self._rate(who, settings), self._figures(who, "sweep")
+            if rate:
+                sweep_figures(
+                    partial(self._changed, who), kinds[who.system], settings, rate, figures
+                )
+            else:
+                figures.plain("p99", "s", None, self._without_rate(who))
 
-    def _growth(self, settings: Any) -> None:
-        for name, bench in self._asked(settings).items():
-            rate = self._rate(name, settings)
-            if not rate:
-                void = self._without_rate(name)
-                self._add(name, "growth", "state", "bytes/s", _LOWER, None, (), void)
-                continue
-            found = measure_growth(bench, rate=rate, seconds=settings.seconds)
-            self._told(f"{name}: growth of the state, {found.void or 'right'}")
-            self._keep(name, "growth", 0, found.trial)
-            slope = found.bytes_per_second
-            self._add(
-                name, "growth", "state", "bytes/s", _LOWER,
-                None if slope is None else slope.slope, (), found.void,
+    def _changed(self, who: Who, changes: Mapping[str, Any]) -> PacedBench:
+        """Give the bench with the settings that were chosen for it, and these."""
+        tuned = self._tuned.get(who)
+        return self._bench(who, {**(tuned.chosen if tuned else {}), **changes})
+
+    def _causal(self, settings: CausalSpec) -> None:
+        told = self._spec.experiments["sustainable"]
+        for who, bench in self._asked(settings).items():
+            causal_figures(
+                bench, settings, self._from(who, search_of(told)), self._figures(who, CAUSAL),
+                in_series=told.in_series,
             )
-
-    def _causal(self, settings: Any) -> None:
-        search = search_of(self._spec.experiments["sustainable"])
-        for name, bench in self._benches.items():
-            try:
-                profile = causal_profile(bench, search, settings.steps, times=settings.times)
-            except OptionError as refused:
-                self._add(name, "causal", "gain", "share", _HIGHER, None, (), str(refused))
-                continue
-            for found in profile:
-                label = f"gain of {found.step} {found.times:g}x as fast"
-                self._plain(name, "causal", label, "share", found.gain, found.void, _HIGHER)
-            self._told(f"{name}: causal profile done")
 
     # --- what they share
 
-    def _asked(self, settings: Any) -> dict[Who, SeriesBench]:
+    def _asked(self, settings: Any) -> dict[Who, PacedBench]:
         """Give the benches of the questions that an experiment is about."""
         only = settings.questions or self._spec.questions
         return {who: bench for who, bench in self._benches.items() if who.question in only}
@@ -369,30 +368,5 @@ class Measuring:
     def _without_rate(self, name: Who) -> str:
         return f"there is no sustainable rate: {self._voids.get(name) or 'none was sustained'}"
 
-    def _keep(self, name: Who, experiment: str, repeat: int, trial: Trial) -> None:
-        self._engines[name.system] = trial.engine
-        self.kept.append(Kept(
-            system=name.system, question=name.question, experiment=experiment, repeat=repeat,
-            trial=trial,
-        ))
-
-    def _plain(
-        self, name: Who, experiment: str, label: str, unit: str, value: float | None, void: str,
-        better: Better = _LOWER,
-    ) -> None:
-        interval = None if value is None else of_repeats([float(value)])
-        self._add(name, experiment, label, unit, better, interval, (), void)
-
-    def _add(
-        self, name: Who, experiment: str, label: str, unit: str, better: Better,
-        interval: Interval | None, repeats: Any, void: str,
-    ) -> None:
-        counted = None if void else interval
-        self.figures.append(Figure(
-            system=name.system, question=name.question, experiment=experiment, name=label,
-            unit=unit, better=better,
-            value=None if counted is None else counted.value,
-            low=None if counted is None else counted.low,
-            high=None if counted is None else counted.high,
-            repeats=() if void else tuple(float(value) for value in repeats), void=void,
-        ))
+    def _figures(self, who: Who, experiment: str) -> Figures:
+        return Figures(self._notes, who, experiment, self._told)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,8 @@ class Process:
     pid: int
     parent: int
     command: str
-    cpu_seconds: float  # its own and that of children it has waited for
+    own_seconds: float  # of processors, its own
+    cpu_seconds: float  # and with that of children it has waited for
 
 
 def running() -> list[Process]:
@@ -39,17 +40,25 @@ def running() -> list[Process]:
             found.append(
                 Process(
                     pid=told["pid"], parent=told["ppid"], command=told["name"] or "",
-                    cpu_seconds=sum(told["cpu_times"][:4]),  # user, system, and the children's
+                    own_seconds=sum(told["cpu_times"][:2]),  # user, system
+                    cpu_seconds=sum(told["cpu_times"][:4]),  # and the children's
                 )
             )
     return found
 
 
-def tree(root: int, processes: Iterable[Process] | None = None) -> dict[int, Process]:
-    """Give a process and all its descendants, by default of those that are running."""
+def tree(
+    root: int, processes: Iterable[Process] | None = None, without: Collection[int] = ()
+) -> dict[int, Process]:
+    """Give a process and all its descendants, by default of those that are running.
+
+    Processes to be left out are so with their descendants.
+    """
     children: dict[int, list[Process]] = defaultdict(list)
     found: dict[int, Process] = {}
     for process in running() if processes is None else processes:
+        if process.pid in without:
+            continue
         children[process.parent].append(process)
         if process.pid == root:
             found[root] = process
@@ -138,11 +147,7 @@ class PartsMeter:
             part = "worker" if pid in below else "driver" if pid == self._own else ""
             part = part or ("java" if process.command == "java" else "")
             if part:
-                try:
-                    times = psutil.Process(pid).cpu_times()
-                except psutil.Error:
-                    continue  # it has ended meanwhile
-                self._last[pid] = part, times.user + times.system
+                self._last[pid] = part, process.own_seconds
 
 
 class Meter:

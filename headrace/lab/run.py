@@ -29,7 +29,7 @@ CLAIM = "run.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class RunReport:
     """What a run gave, and what the oracle and the shipped reference say to it."""
 
     outcome: Outcome
@@ -53,7 +53,7 @@ class Report:
 
 def run_workload(
     request: Request, system: System, *, check: bool = True, output: str = "", style: str = "off"
-) -> Report:
+) -> RunReport:
     """Run a workload once.
 
     Args:
@@ -79,12 +79,12 @@ def run_workload(
     count = outcome.row_count if rows is None else len(rows)
     reason = "not asked for" if not check else _unjudged(request, rows)
     if reason or rows is None:
-        return Report(outcome=outcome, row_count=count, verdict=None, unjudged=reason)
+        return RunReport(outcome=outcome, row_count=count, verdict=None, unjudged=reason)
     with showing("asking the oracle", style):
         verdict, reason = _ask(request, rows)
         reference = reference_for(request.workload, request.settings)
         comparison = None if reference is None else reference.compare(rows, request.workload.rule)
-    return Report(
+    return RunReport(
         outcome=outcome, row_count=count, verdict=verdict, unjudged=reason, comparison=comparison
     )
 
@@ -113,7 +113,7 @@ def expected(request: Request) -> list[Row]:
 def _unjudged(request: Request, rows: list[Row] | None) -> str:
     """Say why the oracle has nothing to compare; empty if it has."""
     if rows is None:
-        return f"the drain {request.drain.kind.value} keeps no rows"
+        return f"the sink {request.sink.kind.value} keeps no rows"
     source = request.source
     match source.kind:
         case SourceKind.NULL:

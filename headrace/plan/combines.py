@@ -1,8 +1,8 @@
 """What columns know of a CombineFn: all that it does, or which values it passes over.
 
 A combine is known as a whole if its accumulators are whole numbers, each of which goes its own way:
-what a value brings to a number is an expression, and how two become one is a fold. Frozen data;
-computes nothing.
+what a value brings to a number is an expression, and how two become one is a fold; or if it is
+several known ones side by side. Frozen data; computes nothing.
 """
 
 from __future__ import annotations
@@ -65,5 +65,16 @@ class SkippingCombine:
         return f"gives the CombineFn nothing but values for which {self.changes.keeps}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeveralCombines:
+    """Several CombineFns side by side, as Beam's `TupleCombineFn` has them; columns know each."""
+
+    parts: tuple[LoweredCombine | SeveralCombines | None, ...]  # None: one that workers know
+
+    def __str__(self) -> str:
+        known = [str(part) for part in self.parts if part is not None]
+        return "; ".join([f"{len(self.parts)} combines side by side", *known])
+
+
 #: What the compiler found of a CombineFn.
-Combined: TypeAlias = LoweredCombine | SkippingCombine
+Combined: TypeAlias = LoweredCombine | SkippingCombine | SeveralCombines

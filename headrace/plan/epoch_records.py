@@ -88,6 +88,9 @@ class EpochRecord:
     tasks: float = 0.0  # seconds, with all that Spark does for them
     sinks: Mapping[str, float] = field(default_factory=dict)  # seconds by sink
     commit: float = 0.0  # seconds, of the manifest
+    waited: float = 0.0  # seconds at its end, until the epoch before was published
+    #: Seconds by sink: what publishing the epoch before took, beside this one and in its wait.
+    published: Mapping[str, float] = field(default_factory=dict)
     shards: tuple[ShardRecord, ...] = ()
     steps: Mapping[str, StepRecord] = field(default_factory=dict)
     sources: Mapping[str, SourceRecord] = field(default_factory=dict)  # by read

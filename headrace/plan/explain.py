@@ -132,7 +132,7 @@ def explain(plan: Plan, *, regions: bool = False, columns: bool = False) -> str:
 
 
 def _on_columns(operator: Operator) -> str | None:
-    found = operator.lowered or operator.combined
+    found = operator.lowered or operator.combined or operator.of_groups
     return None if found is None else str(found)
 
 
@@ -143,10 +143,9 @@ def _columns(plan: Plan) -> Iterator[str]:
         if operator.lowered is None and operator.gives is None and not operator.not_lowered:
             continue
         yield f"  {operator.operator_id}"
-        if operator.lowered is not None:
-            yield f"    {'on columns':<12}{operator.lowered}"
-        elif operator.combined is not None:
-            yield f"    {'on columns':<12}{operator.combined}"
+        on_columns = _on_columns(operator)
+        if on_columns is not None:
+            yield f"    {'on columns':<12}{on_columns}"
         elif operator.not_lowered:
             yield f"    {'on objects':<12}because it {operator.not_lowered}"
         yield f"    {'gives':<12}{operator.gives or 'not known'}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import TypeAlias, get_args
 
-from headrace.plan.shapes import INT, Shape, TupleShape, width
+from headrace.plan.shapes import INT, DictShape, FixedList, Shape, TupleShape, width
 
 #: What a function can be told of a window: its start and end in microseconds.
 WINDOW = TupleShape((INT, INT))
@@ -189,13 +189,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """A tuple or record of these."""
+    """A tuple, list, dict or record of these."""
 
     items: tuple[Expression, ...]
     shape: Shape
 
     def __str__(self) -> str:
         inside = ", ".join(map(str, self.items))
+        if isinstance(self.shape, FixedList):
+            return f"[{inside}]"
+        if isinstance(self.shape, DictShape):
+            pairs = zip(self.shape.names, self.items, strict=True)
+            return f"{{{', '.join(f'{name!r}: {item}' for name, item in pairs)}}}"
         name = getattr(self.shape, "name", "")
         return f"{name}({inside}{',' if not name and len(self.items) == 1 else ''})"
 
@@ -237,6 +242,7 @@ class Lowered:
     gives: Expression | None  # the output; None: the element itself
     keeps: Expression | None = None  # there is an output where this is true; None: always
     window: bool = False  # whether it asks for the window of the element
+    micros: Expression | None = None  # the time it gives its output; None: the element's
 
     @property
     def result(self) -> Shape:
@@ -248,11 +254,17 @@ class Lowered:
         """The leaves of the element that are looked at or handed on."""
         if self.gives is None:
             return tuple(range(width(self.shape)))
-        roots = (self.gives,) if self.keeps is None else (self.gives, self.keeps)
-        return tuple(sorted({n.place for r in roots for n in nodes(r) if isinstance(n, Leaf)}))
+        return tuple(sorted({n.place for r in self.roots for n in nodes(r) if isinstance(n, Leaf)}))
+
+    @property
+    def roots(self) -> tuple[Expression, ...]:
+        """All that is computed."""
+        return tuple(r for r in (self.gives, self.keeps, self.micros) if r is not None)
 
     def __str__(self) -> str:
         given = "element" if self.gives is None else str(self.gives)
+        if self.micros is not None:
+            given = f"{given} at microsecond {self.micros}"
         return given if self.keeps is None else f"{given} if {self.keeps}"
 
 
@@ -279,16 +291,51 @@ def operands(node: Expression) -> tuple[Expression, ...]:
 
 def moved(node: Expression, by: int) -> Expression:
     """The same expression over leaves whose places are so many further on."""
-    if isinstance(node, Leaf):
-        return replace(node, place=node.place + by)
-    changed: dict[str, object] = {}
-    for each in fields(node):
-        value = getattr(node, each.name)
-        if isinstance(value, _NODES):
-            changed[each.name] = moved(value, by)
-        elif isinstance(value, tuple) and value and all(isinstance(v, _NODES) for v in value):
-            changed[each.name] = tuple(moved(v, by) for v in value)
-    return replace(node, **changed)  # type: ignore[arg-type]
+    return _Copies(by).of(node)
+
+
+def once_each(lowered: Lowered) -> Lowered:
+    """The same, in which what is written twice is one node: who computes a node does it once."""
+    copies = _Copies(0)
+    return replace(
+        lowered,
+        gives=None if lowered.gives is None else copies.of(lowered.gives),
+        keeps=None if lowered.keeps is None else copies.of(lowered.keeps),
+        micros=None if lowered.micros is None else copies.of(lowered.micros),
+    )
+
+
+class _Copies:
+    """Copies of trees; equal parts of them are one node."""
+
+    def __init__(self, by: int) -> None:
+        self._by = by  # so many places further on are their leaves
+        self._of: dict[int, Expression] = {}  # by the id of what was copied
+        self._made: dict[object, Expression] = {}
+
+    def of(self, node: Expression) -> Expression:
+        """The copy of a tree."""
+        found = self._of.get(id(node))
+        if found is not None:
+            return found
+        changed: dict[str, object] = {}
+        parts: list[object] = [type(node)]  # the ids of what is below it, and what else it is
+        for each in fields(node):
+            value = getattr(node, each.name)
+            if isinstance(value, _NODES):
+                value = changed[each.name] = self.of(value)
+                parts.append(id(value))
+            elif isinstance(value, tuple) and value and all(isinstance(v, _NODES) for v in value):
+                value = changed[each.name] = tuple(map(self.of, value))
+                parts.append(tuple(map(id, value)))
+            elif isinstance(node, Leaf) and each.name == "place":
+                changed["place"] = node.place + self._by
+                parts.append(changed["place"])
+            elif each.compare:
+                parts.append((type(value), value))
+        made = replace(node, **changed)  # type: ignore[arg-type]
+        made = self._of[id(node)] = self._made.setdefault(tuple(parts), made)
+        return made
 
 
 def nodes(root: Expression) -> Iterator[Expression]:

@@ -8,10 +8,12 @@ that has no faster way calls just that. All of them are pure, and ask for their 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from headrace.plan.expressions import Operation
 from headrace.plan.shapes import ScalarKind
 
 Kinds: TypeAlias = tuple[ScalarKind, ...]
@@ -165,3 +167,25 @@ FUNCTIONS: dict[str, KnownFunction] = dict([
     *[_math(n, _INT) for n in ("floor", "ceil", "trunc")],
     *[_math(n, _BOOL) for n in ("isnan", "isinf", "isfinite")],
 ])  # fmt: skip
+
+#: Operators, as the functions that they call.
+OPERATORS: dict[Operation, Callable[..., Any]] = {
+    Operation.ADD: operator.add,
+    Operation.SUBTRACT: operator.sub,
+    Operation.MULTIPLY: operator.mul,
+    Operation.DIVIDE: operator.truediv,
+    Operation.FLOOR_DIVIDE: operator.floordiv,
+    Operation.REMAINDER: operator.mod,
+    Operation.AND_BITS: operator.and_,
+    Operation.OR_BITS: operator.or_,
+    Operation.XOR_BITS: operator.xor,
+    Operation.SHIFT_RIGHT: operator.rshift,
+    Operation.SHIFT_LEFT: operator.lshift,
+    Operation.POWER: operator.pow,
+    Operation.EQUAL: operator.eq,
+    Operation.NOT_EQUAL: operator.ne,
+    Operation.LESS: operator.lt,
+    Operation.LESS_EQUAL: operator.le,
+    Operation.GREATER: operator.gt,
+    Operation.GREATER_EQUAL: operator.ge,
+}

@@ -11,8 +11,9 @@ from enum import Enum
 
 from headrace.errors import PlanError
 from headrace.plan.combines import Combined
-from headrace.plan.expressions import Lowered
 from headrace.plan.ids import CollectionId, OperatorId
+from headrace.plan.joins import GroupStep
+from headrace.plan.lowered_steps import LoweredStep
 from headrace.plan.shapes import Shape
 from headrace.plan.traits import State, Traits
 
@@ -45,8 +46,9 @@ class Operator:
     traits: Traits = Traits()
     time_sorted: bool = False  # elements of a key come to it in the order of event time
     in_parts: bool = False  # its DoFn names thread-safe parts, which are not cut off yet
-    lowered: Lowered | None = None  # what it computes, where columns can; None: on objects
+    lowered: LoweredStep | None = None  # what it computes, where columns can; None: on objects
     combined: Combined | None = None  # of a combine: what columns compute
+    of_groups: GroupStep | None = None  # of a step behind a GroupByKey: what columns compute
     not_lowered: str = ""  # why on objects; empty for what is no step of the user's
     gives: Shape | None = None  # what its outputs are made of; None: that is not known
 

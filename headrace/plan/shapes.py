@@ -55,6 +55,7 @@ class ClassFound(Enum):
 
     PICKLED = "pickled"  # `payload` is the class, as Beam's pickler writes it
     BY_SCHEMA = "by_schema"  # `payload` is a Beam schema: the class is the one that coders make
+    DYNAMIC = "dynamic"  # a named tuple that Beam's `GroupBy` makes for the names of its fields
     ROW = "row"  # beam.Row, whose fields are in no class
 
 
@@ -80,16 +81,28 @@ class RecordShape:
 
 
 @dataclass(frozen=True, slots=True)
-class OneInList:
-    """A list that holds exactly one value: what a combine keeps, and what it is given to merge."""
+class FixedList:
+    """A list of a known length: what a combine keeps, and what it is given to merge."""
 
-    items: tuple[Shape]
+    items: tuple[Shape, ...]
 
     def __str__(self) -> str:
-        return f"[{self.items[0]}]"
+        return f"[{', '.join(map(str, self.items))}]"
 
 
-Shape: TypeAlias = ScalarShape | TupleShape | RecordShape | OneInList
+@dataclass(frozen=True, slots=True)
+class DictShape:
+    """A dict whose keys are these texts, in this order."""
+
+    names: tuple[str, ...]
+    items: tuple[Shape, ...]
+
+    def __str__(self) -> str:
+        pairs = zip(self.names, self.items, strict=True)
+        return f"{{{', '.join(f'{n!r}: {s}' for n, s in pairs)}}}"
+
+
+Shape: TypeAlias = ScalarShape | TupleShape | RecordShape | FixedList | DictShape
 
 BOOL = ScalarShape(ScalarKind.BOOL)
 INT = ScalarShape(ScalarKind.INT)
@@ -113,7 +126,7 @@ def width(shape: Shape) -> int:
     return 1 if isinstance(shape, ScalarShape) else sum(map(width, shape.items))
 
 
-def offset(shape: TupleShape | RecordShape | OneInList, place: int) -> int:
+def offset(shape: TupleShape | RecordShape | FixedList | DictShape, place: int) -> int:
     """The number of the first leaf of an item."""
     return sum(map(width, shape.items[:place]))
 
@@ -128,8 +141,6 @@ def certain(shape: Shape) -> Shape:
     if isinstance(shape, ScalarShape):
         loose = shape.kind in (ScalarKind.NONE, ScalarKind.OTHER)
         return shape if loose or not shape.nullable else replace(shape, nullable=False)
-    if isinstance(shape, OneInList):
-        return OneInList((certain(shape.items[0]),))
     return replace(shape, items=tuple(map(certain, shape.items)))
 
 
@@ -151,8 +162,6 @@ def joined(a: Shape, b: Shape) -> Shape | None:
         return replace(a, nullable=a.nullable or b.nullable) if same else None
     if isinstance(a, ScalarShape) or isinstance(b, ScalarShape) or type(a) is not type(b):
         return None
-    if isinstance(a, OneInList) or isinstance(b, OneInList):
-        return a if a == b else None  # they come from combines alone, never from two branches
     items = [joined(x, y) for x, y in zip(a.items, b.items, strict=False)]
     found = tuple(item for item in items if item is not None)
     if len(a.items) != len(b.items) or len(found) != len(a.items):

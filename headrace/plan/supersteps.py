@@ -13,9 +13,10 @@ from enum import Enum
 from headrace.errors import PlanError
 from headrace.plan.claims import Claims
 from headrace.plan.combines import Combined
-from headrace.plan.expressions import Lowered
 from headrace.plan.facts import StateFacts
 from headrace.plan.ids import ChannelId, OperatorId, StageId
+from headrace.plan.joins import GroupStep
+from headrace.plan.lowered_steps import LoweredStep
 from headrace.plan.operators import Operator
 from headrace.plan.order import PortOrder, StageOrder
 from headrace.plan.regions import Region
@@ -98,8 +99,9 @@ class Stage:
     outputs: tuple[ChannelId, ...] = ()
     order: StageOrder | None = None  # how order numbers are made here; None: there are none
     claims: tuple[tuple[str, Claims], ...] = ()  # what a run is to check, by transform id
-    lowered: tuple[tuple[str, Lowered], ...] = ()  # what columns can compute, by transform id
+    lowered: tuple[tuple[str, LoweredStep], ...] = ()  # what columns can compute, by transform id
     combines: tuple[tuple[str, Combined], ...] = ()  # the same of combines and their parts
+    of_groups: tuple[tuple[str, GroupStep], ...] = ()  # the same of steps that take groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

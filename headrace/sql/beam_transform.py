@@ -26,7 +26,7 @@ def in_place_of(transform: Any) -> Any | None:
     payload = external_transforms_pb2.ExternalConfigurationPayload.FromString(
         transform._payload  # noqa: SLF001 (Beam has no other door)
     )
-    told = RowCoder(payload.schema).decode(payload.payload)
+    row = RowCoder(payload.schema).decode(payload.payload)
     try:
         # By name, as the lab opens its doors: who runs pipelines does not depend on DuckDB.
         steps = importlib.import_module(f"{__package__}.transform")
@@ -39,5 +39,5 @@ def in_place_of(transform: Any) -> Any | None:
         )
         raise UnsupportedTransformError(msg) from e
     return steps.Sql(
-        told.query, dialect=told.dialect or "", ddl=told.ddl or "", label=transform.label
+        row.query, dialect=row.dialect or "", ddl=row.ddl or "", label=transform.label
     )

@@ -66,8 +66,8 @@ def fields_of(element_type: Any, first: int = 0) -> tuple[Field, ...]:
         raise UnsupportedTransformError(msg) from e
     written = _hints(element_type)
     made = []
-    for number, (name, told) in enumerate(pairs, start=first):
-        kind = written.get(name) or convert_to_python_type(told)
+    for number, (name, hint) in enumerate(pairs, start=first):
+        kind = written.get(name) or convert_to_python_type(hint)
         found = _column_of(kind)
         if found is None:
             arrow = pa.struct([(f"{_CARRIED}{number}", pa.int64())])
@@ -167,9 +167,22 @@ def table_of(fields: Sequence[Field], rows: Sequence[Any], carried: list[Any]) -
         rows: all of one table.
         carried: takes the values that are handed on; columns say where in it they stand.
     """
+    return table_of_values(fields, [values_of(fields, row) for row in rows], carried)
+
+
+def values_of(fields: Sequence[Field], row: Any) -> tuple[Any, ...]:
+    """Give a row's values without its class, which may be one of the user's script alone."""
+    return tuple(getattr(row, field.name) for field in fields)
+
+
+def table_of_values(
+    fields: Sequence[Field], rows: Sequence[tuple[Any, ...]], carried: list[Any]
+) -> pa.Table:
+    """Lay rows out as columns, given as tuples of their fields' values."""
     arrays = []
-    for field in fields:
-        values: Iterable[Any] = [getattr(row, field.name) for row in rows]
+    columns = zip(*rows, strict=True) if rows else [()] * len(fields)
+    for field, column in zip(fields, columns, strict=True):
+        values: Iterable[Any] = column
         if field.carried:
             at = range(len(carried), len(carried) + len(rows))
             carried.extend(values)
@@ -179,7 +192,7 @@ def table_of(fields: Sequence[Field], rows: Sequence[Any], carried: list[Any]) -
         encode = field.encode
         if encode is not None:
             values = [None if value is None else encode(value) for value in values]
-        arrays.append(pa.array(values, field.arrow))
+        arrays.append(pa.array(list(values), field.arrow))
     return pa.table(arrays, names=[field.name for field in fields])
 
 

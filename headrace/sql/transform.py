@@ -22,7 +22,16 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from headrace.errors import UnsupportedTransformError
 from headrace.io.row_classes import made_class
-from headrace.sql.columns import Field, fields_of, python_types, rows_of, sql_type, table_of
+from headrace.sql.columns import (
+    Field,
+    fields_of,
+    python_types,
+    rows_of,
+    sql_type,
+    table_of,
+    table_of_values,
+    values_of,
+)
 from headrace.sql.database import Database, narrowed
 from headrace.sql.queries import PCOLLECTION, ROW, Meet, Query, check_ddl, read_query
 
@@ -205,6 +214,7 @@ class _Deal(beam.DoFn):  # type: ignore[misc]
 
     def __init__(self, asked: Asked, table: str) -> None:
         self._table = table
+        self._fields = asked.tables[table]
         keys = asked.query.keys.get(table, ())
         known = {one.name: one for one in asked.tables[table]}
         self._read = [(name, known[name].encode) for name in keys]
@@ -217,7 +227,8 @@ class _Deal(beam.DoFn):  # type: ignore[misc]
             if encode is not None and value is not None:
                 value = encode(value)
             part = zlib.crc32(repr(value).encode("utf-8", "surrogatepass"), part)
-        yield part % DEALT, (self._table, row)
+        # Without the row's class: it may be the script's own, which no worker can import.
+        yield part % DEALT, (self._table, values_of(self._fields, row))
 
 
 class _Met(_Asking):
@@ -225,11 +236,12 @@ class _Met(_Asking):
 
     def process(self, met: Any) -> Iterator[Any]:
         """Answer it."""
-        rows: dict[str, list[Any]] = {name: [] for name in self._asked.tables}
+        rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in self._asked.tables}
         for table, row in met[1]:
             rows[table].append(row)
         carried: list[Any] = []
         tables = {
-            name: table_of(self._asked.tables[name], of, carried) for name, of in rows.items()
+            name: table_of_values(self._asked.tables[name], of, carried)
+            for name, of in rows.items()
         }
         yield from rows_of(self.answer(tables), self._asked.made, carried)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from headrace.state.disk_space import space_for
 from headrace.state.file_system import unfinished_name
 from headrace.state.private import make_below, open_unshared
-from headrace.state.room import room_for
 
 #: What file systems answer that know no hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -42,7 +42,7 @@ class Disk:
         """Write a whole file; what was there before is replaced."""
         unfinished = self._unfinished(name)
         try:
-            with room_for(self.path(name), len(data)):
+            with space_for(self.path(name), len(data)):
                 self._put(unfinished, data)
                 os.replace(unfinished, self.path(name))
         except BaseException:
@@ -54,7 +54,7 @@ class Disk:
         """Write a file unless there is one; say whether it was written."""
         unfinished = self._unfinished(name)
         try:
-            with room_for(self.path(name), len(data)):
+            with space_for(self.path(name), len(data)):
                 self._put(unfinished, data)
                 os.link(unfinished, self.path(name))
         except FileExistsError:

@@ -63,7 +63,7 @@ RESERVE_BYTES = 16 << 20
 _TRIES = 8
 _PAGE_BYTES = 4096
 _DATA = "data.mdb"
-_APPLIED = b"standing"
+_APPLIED = b"applied"
 
 T = TypeVar("T")
 

@@ -46,8 +46,8 @@ class Kind(Enum):
     PENDING_SIDE = "1"  # by window end: side windows that are waited for
     PENDING_MAIN = "2"  # main windows that wait
     PENDING_ELEMENTS = "3"  # elements that wait, by main window
-    RESIDUAL = "r"  # by due time: rests of splittable DoFns
-    RESIDUAL_HOLD = "d"  # by hold: rests that hold the watermark
+    RESIDUAL = "r"  # by due time: residuals of splittable DoFns
+    RESIDUAL_HOLD = "d"  # by hold: residuals that hold the watermark
     SORTED = "a"  # by due time: elements that wait for their turn, many keys in one row
     META = "m"  # facts about the shard itself
 

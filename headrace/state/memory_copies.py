@@ -32,7 +32,7 @@ class MemoryCopy:
         self.run = run  # the driver's run whose copy it is
         self._rows: dict[bytes, bytes] = {}
         self._names: list[bytes] | None = []  # sorted; None: to be sorted again
-        self._standing: AppliedVersion | None = None
+        self._applied: AppliedVersion | None = None
 
     # -- what `open_partition` and `StatePartition` ask of an environment
 
@@ -48,7 +48,7 @@ class MemoryCopy:
 
     def applied(self, txn: MemoryCopy) -> AppliedVersion | None:
         """Say how far the rows have come; None if nothing was ever applied."""
-        return txn._standing
+        return txn._applied
 
     def held(self, txn: MemoryCopy) -> tuple[int, int]:
         """Give how many rows there are, and their bytes."""
@@ -64,12 +64,12 @@ class MemoryCopy:
     ) -> bool:
         """Write rows, if they have come as far as `before` says; see `Environment.apply`."""
         del ascending
-        if self._standing != before:
+        if self._applied != before:
             return False
         for names, values in batches():
             self._put(names, values)
         self._names = None
-        self._standing = after
+        self._applied = after
         return True
 
     def _put(self, names: Sequence[bytes], values: Sequence[bytes | None]) -> None:

@@ -56,12 +56,12 @@ class ObjectStore:
 
     def read(self, name: str) -> bytes:
         """Read a whole object; FileNotFoundError if there is none."""
-        with self._told(name):
+        with self._plain_errors(name):
             return bytes(self._store.get(name).bytes())
 
     def write(self, name: str, data: bytes) -> None:
         """Upload an object; what was there before is replaced."""
-        with self._told(name):
+        with self._plain_errors(name):
             self._store.put(name, data)
 
     def create(self, name: str, data: bytes) -> bool:
@@ -72,7 +72,7 @@ class ObjectStore:
         """
         from obstore.exceptions import AlreadyExistsError
 
-        with self._told(name):
+        with self._plain_errors(name):
             try:
                 self._store.put(name, data, mode="create")
             except AlreadyExistsError:
@@ -82,14 +82,14 @@ class ObjectStore:
     def size(self, name: str) -> int | None:
         """Give an object's size in bytes; None if there is no such object."""
         try:
-            with self._told(name):
+            with self._plain_errors(name):
                 return int(self._store.head(name)["size"])
         except FileNotFoundError:
             return None
 
     def listed(self, folder: str) -> list[str]:
         """Give the names of all objects below a folder."""
-        with self._told(folder):
+        with self._plain_errors(folder):
             return [found["path"] for batch in self._store.list(folder) for found in batch]
 
     def delete(self, names: Sequence[str]) -> None:
@@ -97,18 +97,18 @@ class ObjectStore:
         if not names:
             return
         try:
-            with self._told(names[0]):
+            with self._plain_errors(names[0]):
                 self._store.delete(list(names))
         except FileNotFoundError:  # not all stores pass over an object that is not there
             for name in names:
                 try:
-                    with self._told(name):
+                    with self._plain_errors(name):
                         self._store.delete(name)
                 except FileNotFoundError:
                     continue
 
     @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
+    def _plain_errors(self, name: str) -> Iterator[None]:
         """Tell the client's errors as the system's, with the object and without any secret."""
         from obstore.exceptions import BaseError
 

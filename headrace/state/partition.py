@@ -41,8 +41,6 @@ class StatePartition:
     ) -> None:
         self.fetched = 0  # files that had to be read to open it
         self.restored = False  # the local copy had to be built from the whole chain
-        self.rows_written = 0  # rows the sealed log holds, deletions counted
-        self.bytes_written = 0  # of all files that sealing wrote
         self._environment = environment
         self._files = files
         self._folder = folder
@@ -118,9 +116,6 @@ class StatePartition:
                 chain = merged(self._files, stem, chain)
             if names:
                 chain = chain.extended(self._log(stem, changed))
-            before = set(self._chain.links)
-            self.bytes_written = sum(link.size for link in chain.links if link not in before)
-            self.rows_written = len(names)
             return chain
         finally:
             self.close()

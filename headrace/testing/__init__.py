@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.quiet import quietly
 
 with quietly():
+    from headrace.testing import faults
     from headrace.testing.clock import ManualClock
     from headrace.testing.frames import LocalFrame, LocalSession
     from headrace.testing.runner import LocalRunner, LocalStreamResult, Stores
@@ -20,4 +21,5 @@ __all__ = [
     "ManualClock",
     "ScriptedStream",
     "Stores",
+    "faults",
 ]

@@ -19,7 +19,7 @@ from pyspark.sql import types as spark
 
 from headrace.errors import ColumnTypeError, UnsupportedTransformError
 from headrace.io.columns import arrow_schema
-from headrace.io.storage import LocalStorage
+from headrace.io.storage import LocalStorage, Storage
 from headrace.plan.names import PARTITION_COLUMN, TIME_COLUMN, TIME_OR_DROP_COLUMN
 from headrace.testing.ddl import columns_of_words
 from headrace.testing.writing import LocalWriter
@@ -52,7 +52,7 @@ class LocalSession:
         table = data if isinstance(data, pa.Table) else table_of(data, columns)
         return LocalFrame(self, table, columns)
 
-    def storage(self) -> LocalStorage:
+    def storage(self) -> Storage:
         """Give where paths of sinks lie: this machine's disk, from the folder we are in."""
         return LocalStorage(os.getcwd())
 
@@ -116,7 +116,7 @@ class LocalFrame:
     @property
     def write(self) -> LocalWriter:
         """What writes the rows to files."""
-        return LocalWriter(self._table)
+        return LocalWriter(self._table, self.sparkSession.storage())
 
     def collect(self) -> list[Row]:
         """Give all rows."""

@@ -13,11 +13,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute
 
 from headrace.engine.host import Feeds
+from headrace.engine.layouts import Layout
 from headrace.engine.status import StreamOptions
-from headrace.engine.tasks import EpochTasks, first_parts, frame_at, sorted_by, tasks_of
+from headrace.engine.tasks import EpochTasks, first_parts, frame_at, links_of, sorted_by, tasks_of
 from headrace.errors import SessionError, TransportError
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
@@ -26,11 +26,13 @@ from headrace.testing.streams import scripted_feeds, selected
 from headrace.worker.entry import (
     REPORT_CHANNEL,
     Epoch,
+    Link,
     SuperstepTask,
     end_run,
     read_output,
     run_epoch,
     run_superstep,
+    run_whole_epoch,
 )
 
 Batches = Iterable[pa.RecordBatch]
@@ -54,6 +56,11 @@ class Door(Protocol):
     ) -> Iterable[pa.RecordBatch]:
         """Run a task of an epoch."""
 
+    def whole_epoch(
+        self, links: Sequence[Link], epoch: Epoch, shards: int, batches: Batches
+    ) -> Iterable[pa.RecordBatch]:
+        """Run an epoch as one task."""
+
 
 class WorkerDoor:
     """The door by which Spark's tasks enter too."""
@@ -69,6 +76,12 @@ class WorkerDoor:
     ) -> Iterator[pa.RecordBatch]:
         """Run a task of an epoch."""
         return run_epoch(blob, epoch, shard, batches)
+
+    def whole_epoch(
+        self, links: Sequence[Link], epoch: Epoch, shards: int, batches: Batches
+    ) -> Iterator[pa.RecordBatch]:
+        """Run an epoch as one task."""
+        return run_whole_epoch(links, epoch, shards, batches)
 
 
 class LocalRows:
@@ -100,13 +113,17 @@ class LocalRows:
     ) -> LocalFrame:
         """Give what was sent to an output channel, as a DataFrame."""
         assert self._found is not None
-        kept = [batch.filter(pa.compute.equal(batch.column("channel"), channel))
-                for batch in self._found]
+        kept = []
+        for batch in self._found:
+            found = batch.column("channel").to_pylist()
+            mine = [i for i, its in enumerate(found) if its == channel]
+            if mine:
+                kept.append(batch if len(mine) == len(found) else batch.take(pa.array(mine)))
         arrow = pa.ipc.read_schema(pa.py_buffer(schema))
         if order_bytes:
             kept = _sorted(kept, ("numbers",))
-        found = read_output(schema, kept, order_bytes)
-        table = pa.Table.from_batches(found, schema=arrow)
+        rows = read_output(schema, kept, order_bytes)
+        table = pa.Table.from_batches(rows, schema=arrow)
         return LocalFrame(self._session, table, columns)
 
     def forget(self) -> None:
@@ -120,17 +137,20 @@ class LocalHost:
     Args:
         session: what makes DataFrames.
         door: how tasks are run.
+        in_turn: entered for each task; for hosts that are made to stand still in the middle of one.
     """
 
     parallelism = 2  # tasks run one after the other; the answer must not depend on their number
-    is_local = True
+    is_local = is_one_machine = True
     shares_disk = True
 
     def __init__(
-        self, session: LocalSession | None = None, door: Door | None = None
+        self, session: LocalSession | None = None, door: Door | None = None, *,
+        in_turn: AbstractContextManager[Any] = _ONE_TASK,
     ) -> None:
         self._session = session or LocalSession()
         self._door: Door = door or WorkerDoor()
+        self._in_turn = in_turn
         self._cancelled = False
 
     @property
@@ -179,11 +199,12 @@ class LocalHost:
 
     def run_epoch(
         self, tasks: EpochTasks, epoch: Epoch, shards: int, frame: Any | None, *, whole: bool,
-        title: str,
+        title: str, layout: Layout = Layout.STAGES,
     ) -> LocalRows:
         """Run one epoch."""
         del title
         run = self._door.epoch
+        links = links_of(tasks, whole=whole, feeding=epoch.feeding)
         later = list(zip(tasks.later, tasks.sorted, strict=True))
 
         def on_all(blob: bytes, boxes: list[list[pa.RecordBatch]]) -> list[pa.RecordBatch]:
@@ -192,6 +213,10 @@ class LocalHost:
                 for shard, box in enumerate(boxes)
                 for batch in self._task(run(blob, epoch, shard, _let_go(box)))
             ]
+
+        def at_once() -> list[pa.RecordBatch]:
+            rows = () if frame is None else _bounded(frame).batches()
+            return self._task(self._door.whole_epoch(links, epoch, shards, rows)) if links else []
 
         def work() -> list[pa.RecordBatch]:
             nothing: list[list[pa.RecordBatch]] = [[] for _ in range(shards)]
@@ -209,7 +234,7 @@ class LocalHost:
                 made = on_all(blob, dealt(made, shards, by=by))
             return made
 
-        return LocalRows(self._session, work)
+        return LocalRows(self._session, work if layout is Layout.STAGES else at_once)
 
     def feeds(self, options: StreamOptions, wake: Callable[[], None]) -> Feeds:
         """Give what brings the batches of scripted streams."""
@@ -245,7 +270,7 @@ class LocalHost:
         if self._cancelled:
             msg = "the run was cancelled"
             raise SessionError(msg)
-        with _ONE_TASK, _told_once():
+        with self._in_turn, _reported_once():
             return list(made)
 
 
@@ -300,7 +325,7 @@ def _bounded(frame: Any) -> LocalFrame:
 
 
 @contextmanager
-def _told_once() -> Iterator[None]:
+def _reported_once() -> Iterator[None]:
     """Keep what user code logs from this process's handlers: the task reports it to the driver."""
 
     def others(record: logging.LogRecord) -> bool:

@@ -21,14 +21,15 @@ from headrace.errors import ResultError
 from headrace.io.frames import Frames
 from headrace.options import (
     HeadraceOptions,
+    asked_outside,
     columns_mode,
+    for_workers,
     stream_options,
-    told_to_workers,
 )
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Plan
 from headrace.results import HeadraceResult, StreamResult
-from headrace.runner import HeadraceRunner
+from headrace.runner import HeadraceRunner, touched_of
 from headrace.state import memory_files
 from headrace.state.local import LocalFolder
 from headrace.state.memory_copies import MEMORY
@@ -144,7 +145,7 @@ class LocalRunner(HeadraceRunner):
             columns=columns_mode(known),
             log_level=logging.getLogger().getEffectiveLevel(),
             pickle_library=options.view_as(SetupOptions).pickle_library,
-            options=told_to_workers(options),
+            options=for_workers(options),
             run=f"headrace-{uuid.uuid4().hex[:12]}",
             watch_keys=known.ui and streaming,
             samples=known.ui_samples and streaming,
@@ -159,6 +160,8 @@ class LocalRunner(HeadraceRunner):
             result = HeadraceResult(plan, self._host, settings, "off", frames)
         if known.debug:
             result.show_all()
+        result.asked = asked_outside(known)
+        result.touched = touched_of(result.asked, proto, frames, self._host.session)
         result.start()
         return result
 

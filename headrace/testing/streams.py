@@ -1,8 +1,8 @@
 """Streams of batches that a test writes.
 
 A `ScriptedStream` stands for a streaming DataFrame: the test adds batches, a pipeline reads them,
-by the loop and with the log of `headrace.engine.own_feeds`; so a restart meets what it would meet
-on Spark.
+by the loop and with the log of `headrace.engine.sources.own_feeds`; so a restart meets what it
+would meet on Spark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from headrace.engine.own_feeds import OwnFeeds
+from headrace.engine.sources.own_feeds import OwnFeeds
 from headrace.engine.status import StreamOptions
 from headrace.errors import CheckpointError
 from headrace.testing.ddl import columns_of_words
@@ -153,6 +153,10 @@ class ScriptedSource:
         stream = self._source.stream
         table = self._source.select(stream.between(start["batches"], end["batches"]))
         return LocalFrame(stream.sparkSession, table, self._source.schema)
+
+    def promised(self, start: dict[str, int], end: dict[str, int]) -> int:
+        """Count the rows of some batches."""
+        return int(self._source.stream.between(start["batches"], end["batches"]).num_rows)
 
     def counted(self, end: dict[str, int]) -> None:
         """Batches stay: a test may look at them."""

@@ -5,11 +5,9 @@ The part of Spark's `DataFrameWriter` that a sink with a path uses. A folder app
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import shutil
 import uuid
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,13 +15,15 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from headrace.errors import OptionError, UnsupportedTransformError
+from headrace.io.storage import Storage
 
 
 class LocalWriter:
     """Collects what is asked for, then writes."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, storage: Storage) -> None:
         self._table = table
+        self._storage = storage
         self._mode = "error"
         self._format = "parquet"
         self._options: dict[str, str] = {}
@@ -50,42 +50,44 @@ class LocalWriter:
 
     def save(self, path: str) -> None:
         """Write the rows as one file of a folder."""
-        folder = Path(path.removeprefix("file://"))
-        if folder.exists() and self._mode == "error":
+        storage, folder = self._storage, path.removeprefix("file://").rstrip("/")
+        there = storage.exists(folder)
+        if there and self._mode == "error":
             msg = f"{folder} is there already"
             raise OptionError(msg)
-        unfinished = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
-        unfinished.mkdir(parents=True)
-        self._write(unfinished / f"part-{uuid.uuid4().hex[:12]}.{self._format}")
-        if self._mode == "append" and folder.exists():
-            for file in unfinished.iterdir():
-                os.rename(file, folder / file.name)
-            unfinished.rmdir()
+        data = self._file()
+        name = f"part-{uuid.uuid4().hex[:12]}.{self._format}"
+        if there and self._mode == "append":
+            storage.write(f"{folder}/{name}", data)
             return
-        shutil.rmtree(folder, ignore_errors=True)
-        os.rename(unfinished, folder)
+        above, _, last = folder.rpartition("/")
+        unfinished = f"{above}/" * bool(above) + f".{last}.{uuid.uuid4().hex}"
+        storage.make_folder(unfinished)
+        storage.write(f"{unfinished}/{name}", data)
+        storage.remove(folder)
+        storage.move(unfinished, folder)
 
     def saveAsTable(self, name: str) -> None:
         """Refuse: tables are Spark's."""
         msg = f"the table {name} needs Spark; write to a path, or by a function"
         raise UnsupportedTransformError(msg)
 
-    def _write(self, file: Path) -> None:
+    def _file(self) -> bytes:
+        """Give the bytes of a file with all rows."""
+        file = io.BytesIO()
         if self._format == "parquet":
             pa.parquet.write_table(self._table, file)
         elif self._format == "json":
-            with file.open("w", encoding="utf-8") as stream:
-                for row in self._table.to_pylist():
-                    there = {name: value for name, value in row.items() if value is not None}
-                    stream.write(json.dumps(there, default=_text) + "\n")
+            for row in self._table.to_pylist():
+                there = {name: value for name, value in row.items() if value is not None}
+                file.write((json.dumps(there, default=_text) + "\n").encode())
         elif self._format == "csv":
             header = self._options.get("header", "false").lower() == "true"
-            pa.csv.write_csv(
-                self._table, file, pa.csv.WriteOptions(include_header=header)
-            )
+            pa.csv.write_csv(self._table, file, pa.csv.WriteOptions(include_header=header))
         else:
             msg = f"the format {self._format!r} needs Spark; there are parquet, json and csv"
             raise UnsupportedTransformError(msg)
+        return file.getvalue()
 
 
 def _text(value: Any) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.transforms.window_join import WindowJoin
 
 #: Operator -> the module that holds it; a module is imported when its operator is asked for.
-_HOMES = {
+_MODULES = {
     "AverageBy": "average_by",
     "ContinuousWindow": "continuous_window",
     "WindowJoin": "window_join",
@@ -69,7 +69,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import an operator when it is first asked for: the others and Beam stay unloaded."""
-    if name in _HOMES:
-        return getattr(import_module(f"headrace.transforms.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"headrace.transforms.{_MODULES[name]}"), name)
     msg = f"module 'headrace.transforms' has no attribute {name!r}"
     raise AttributeError(msg)

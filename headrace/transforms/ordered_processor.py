@@ -14,7 +14,7 @@ from headrace.plan.traits import traits
 from headrace.transforms.arguments import function, integer, whole
 from headrace.transforms.facts import Facts
 from headrace.transforms.keys import PAIRS, forever
-from headrace.transforms.sequence import Place, Waiting
+from headrace.transforms.sequence import Arrival, Waiting
 
 #: Makes of state and value the next state, and what is given out.
 Handler = Callable[[Any, Any], tuple[Any, Iterable[Any]]]
@@ -141,18 +141,18 @@ class _Fold(beam.DoFn):  # type: ignore[misc]
                 following += len(values)
             books.write((following, state, waiting.plain() if waiting else None))
             if self._status and len(waiting) != before:
-                yield _told(key, following, waiting)
+                yield _status_of(key, following, waiting)
             return
         waiting = Waiting() if plain is None else Waiting(*plain)
-        place = waiting.place(number, following, self._most)
-        if place is Place.WAITS:
+        arrival = waiting.arrival(number, following, self._most)
+        if arrival is Arrival.WAITS:
             for other in waiting.put(number, value):
                 far.add(other)
             books.write((following, state, waiting.plain()))
             if self._status:
-                yield _told(key, following, waiting)
+                yield _status_of(key, following, waiting)
         else:
-            tag = DUPLICATES if place is Place.DUPLICATE else AHEAD
+            tag = DUPLICATES if arrival is Arrival.DUPLICATE else AHEAD
             yield beam.pvalue.TaggedOutput(tag, element)
 
     @staticmethod
@@ -166,6 +166,6 @@ class _Fold(beam.DoFn):  # type: ignore[misc]
         return waiting.take(following)
 
 
-def _told(key: Any, following: int, waiting: Waiting) -> Any:
+def _status_of(key: Any, following: int, waiting: Waiting) -> Any:
     last = waiting.ends[-1] - 1 if waiting else None
     return beam.pvalue.TaggedOutput(STATUS, (key, (following, len(waiting), last)))

@@ -22,7 +22,7 @@ _TAKE_LEAST = NEAR_MOST // 2
 _TAKE_SHARE = 8
 
 
-class Place(Enum):
+class Arrival(Enum):
     """What to do with an element by its number."""
 
     WAITS = "waits"  # numbers before it are missing
@@ -57,7 +57,7 @@ class Waiting:
     def __len__(self) -> int:
         return sum(self.ends) - sum(self.starts)
 
-    def place(self, number: int, following: int, most: int) -> Place:
+    def arrival(self, number: int, following: int, most: int) -> Arrival:
         """Decide about a number that does not come next.
 
         Args:
@@ -66,11 +66,11 @@ class Waiting:
             most: how far ahead of it numbers may be.
         """
         if number < following:
-            return Place.DUPLICATE
+            return Arrival.DUPLICATE
         if number - following > most:
-            return Place.AHEAD
+            return Arrival.AHEAD
         at = bisect_right(self.starts, number)
-        return Place.DUPLICATE if at and number < self.ends[at - 1] else Place.WAITS
+        return Arrival.DUPLICATE if at and number < self.ends[at - 1] else Arrival.WAITS
 
     def put(self, number: int, value: Any) -> list[Numbered]:
         """Let a value wait; gives what the caller must add to the far heap."""

@@ -7,13 +7,13 @@ code of steps has run; how long an epoch took, what moved where and what was lat
 
 from __future__ import annotations
 
-from headrace.engine.checkpoint_reading import (
+from headrace.engine.checkpoint.manifests import Manifest
+from headrace.engine.checkpoint.reading import (
     epochs_of,
     is_checkpoint,
     read_description,
     read_manifest,
 )
-from headrace.engine.manifests import Manifest
 from headrace.engine.metrics import busy_of_labels, load
 from headrace.errors import CheckpointError
 from headrace.plan.clocks import MIN_TIME

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.engine.identity import Description
+from headrace.engine.checkpoint.identity import Description
 from headrace.plan.explain import (
     collection_name,
     exchange_title,

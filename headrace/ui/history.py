@@ -31,7 +31,9 @@ class Totals:
     seconds: float = 0.0
     tasks: float = 0.0
     commit: float = 0.0
+    waited: float = 0.0  # for publishing
     sinks: dict[str, float] = field(default_factory=dict)  # seconds by sink
+    published: dict[str, float] = field(default_factory=dict)  # seconds by sink, beside epochs
     into: dict[str, int] = field(default_factory=dict)  # elements by step
     out: dict[str, int] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)  # seconds by step
@@ -44,9 +46,12 @@ class Totals:
         self.seconds += record.seconds
         self.tasks += record.tasks
         self.commit += record.commit
+        self.waited += record.waited
         self.untimed += record.untimed
         for sink, spent in record.sinks.items():
             self.sinks[sink] = self.sinks.get(sink, 0.0) + spent
+        for sink, spent in record.published.items():
+            self.published[sink] = self.published.get(sink, 0.0) + spent
         for name, step in record.steps.items():
             self.into[name] = self.into.get(name, 0) + step.into
             self.out[name] = self.out.get(name, 0) + step.out

@@ -1,8 +1,8 @@
-"""Rules about load: hot keys, slow shards, sinks and commits, state that grows. Pure."""
+"""Rules about load: hot keys, slow shards, sinks, publishing, commits, growing state. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from headrace.plan.epoch_records import EpochRecord
@@ -13,8 +13,8 @@ from headrace.ui.graph import Graph, outer
 LEAST_SECONDS = 0.1
 #: A key with this share of an exchange is hot, if it has twice that of the next one.
 HOT_SHARE, HOT_TIMES, HOT_ELEMENTS = 0.2, 2.0, 1_000
-#: A sink, and a commit, with this share of the epoch's time is what makes epochs long.
-SINK_SHARE, COMMIT_SHARE = 0.6, 0.4
+#: What sinks, a commit, or the wait for publishing must have of an epoch to be why it is long.
+SINK_SHARE, COMMIT_SHARE, PUBLISHING_SHARE = 0.6, 0.4, 0.4
 #: A shard that takes so many times what the others do.
 SHARD_TIMES = 3.0
 #: In so many of the epochs that are looked at: one that stumbled may have been anything.
@@ -53,24 +53,74 @@ def _hot_keys(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]
 
 
 def _sinks(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
+    """Add up what sinks take, as they follow each other; name those that make it much."""
     del graph
     recent = history[-LOOKED_AT:]
-    for sink in {sink for record in recent for sink in record.sinks}:
-        long = [r for r in recent if _weighs(r.sinks.get(sink, 0.0), r, SINK_SHARE)]
-        if len(long) < OFTEN:
-            continue
-        each, total = len(long), sum(record.seconds for record in long)
-        spent = sum(record.sinks[sink] for record in long)
-        rows = sum(sum(record.outputs.values()) for record in long)
-        yield Finding(
-            kind="slow sink", subject=outer(sink),
-            sentence=f"sink {outer(sink)} takes {spent / total:.0%} of the epoch",
-            evidence=f"{spent / each:.2f} of {total / each:.2f} s, mean of {each} epochs; "
-            f"{rows:,} rows left the pipeline",
-            remedy="write fewer and larger batches (--trigger_interval), more partitions at once, "
-            "or a sink that workers write themselves",
-            epoch=recent[-1].epoch,
-        )
+    long = [r for r in recent if _weighs(sum(r.sinks.values()), r, SINK_SHARE)]
+    if len(long) < OFTEN:
+        return
+    each, total = len(long), sum(record.seconds for record in long)
+    by_sink = _by_sink(record.sinks for record in long)
+    names, spent = [], 0.0
+    for sink, seconds in sorted(by_sink.items(), key=lambda item: -item[1]):
+        names.append(outer(sink))
+        spent += seconds
+        if spent >= SINK_SHARE * total:
+            break
+    one = len(names) == 1
+    rows = sum(sum(record.outputs.values()) for record in long)
+    yield Finding(
+        kind="slow sink", subject=", ".join(names),
+        sentence=f"{'sink' if one else 'sinks'} {_listed(names)} {'takes' if one else 'take'} "
+        f"{spent / total:.0%} of the epoch",
+        evidence=f"{spent / each:.2f} of {total / each:.2f} s, mean of {each} epochs; "
+        f"{rows:,} rows left the pipeline",
+        remedy="write fewer and larger batches (--trigger_interval), more partitions at once, "
+        "or a sink that workers write themselves",
+        epoch=recent[-1].epoch,
+    )
+
+
+def _publishing(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
+    del graph
+    recent = history[-LOOKED_AT:]
+    long = [r for r in recent if _weighs(r.waited, r, PUBLISHING_SHARE)]
+    if len(long) < OFTEN:
+        return
+    by_sink = _by_sink(record.published for record in long)
+    if not by_sink:
+        return
+    each, total = len(long), sum(record.seconds for record in long)
+    waited, spent = sum(record.waited for record in long), sum(by_sink.values())
+    name = outer(max(by_sink, key=lambda sink: by_sink[sink]))
+    yield Finding(
+        kind="slow publishing", subject=name,
+        sentence=f"publishing of {name} holds epochs",
+        evidence=f"publishing an epoch takes {spent / each:.2f} s, longer than the epoch beside "
+        f"it, which waited {waited / each:.2f} of {total / each:.2f} s, mean of {each} epochs",
+        remedy="give the topic a nearer or faster broker, larger batches (linger.ms, batch.size, "
+        "compression.type in the sink's options), or publish less: one message for each window "
+        "in place of each firing",
+        epoch=recent[-1].epoch,
+    )
+
+
+def _by_sink(found: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    summed: dict[str, float] = {}
+    for seconds in found:
+        for sink, spent in seconds.items():
+            summed[sink] = summed.get(sink, 0.0) + spent
+    return summed
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Say names as one says them.
+
+    >>> _listed(["Out", "Log", "Audit"])
+    'Out, Log and Audit'
+    """
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _commits(graph: Graph, history: Sequence[EpochRecord]) -> Iterator[Finding]:
@@ -195,4 +245,6 @@ def _state(record: EpochRecord, superstep: int) -> tuple[int, int]:
     return sum(t.state_rows for t in here), sum(t.state_bytes for t in here)
 
 
-LOAD_RULES: tuple[Rule, ...] = (_hot_keys, _slow_shards, _sinks, _commits, _growing_state)
+LOAD_RULES: tuple[Rule, ...] = (
+    _hot_keys, _slow_shards, _sinks, _publishing, _commits, _growing_state,
+)

@@ -3,7 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const FIRST = -9223372036854775000, DAY = 86400e6, SHOWN = 120;
-let told = null, epochs = [], picked = null, failures = 0, drawn = "";
+let run = null, epochs = [], picked = null, failures = 0, drawn = "";
 
 function make(tag, text, className, parent) {
   const node = document.createElement(tag);
@@ -56,25 +56,30 @@ function parts(e) {
   found.push(["exchange and scheduling", Math.max(0, e.tasks - tasks), "var(--px)"]);
   found.push(["sinks", sum(Object.values(e.sinks)), "var(--ps)"]);
   found.push(["commit", e.commit, "var(--pc)"]);
+  if (e.waited) found.push(["wait for publishing", e.waited, "var(--pw)"]);
   return found;
 }
+function published(e) {
+  const sinks = Object.entries(e.published);
+  return sinks.length ? "; publishing the epoch before took " + sinks.map(([name, s]) => name.split("/")[0] + " " + span(s)).join(", ") : "";
+}
 function show() {
-  if (!told) return;
+  if (!run) return;
   const e = picked === null ? epochs[epochs.length - 1] : epochs.find((x) => x.epoch === picked);
-  document.title = told.name + " · headrace";
-  $("name").textContent = told.name;
+  document.title = run.name + " · headrace";
+  $("name").textContent = run.name;
   $("live").hidden = picked === null;
-  standing(e);
+  status(e);
   wrong();
   timeline();
   if (!e) return;
   graph(e); steps(e); shards(e); keys(e); sources(e); samples(e);
 }
-function standing(e) {
-  const box = $("standing");
+function status(e) {
+  const box = $("status");
   box.replaceChildren();
-  make("b", told.state === "RUNNING" && failures > 2 ? "no answer" : told.state, "", box);
-  const facts = [told.kind === "checkpoint" ? "a checkpoint" : "", told.shards + " shards"];
+  make("b", run.state === "RUNNING" && failures > 2 ? "no answer" : run.state, "", box);
+  const facts = [run.kind === "checkpoint" ? "a checkpoint" : "", run.shards + " shards"];
   if (e) {
     facts.push("epoch " + e.epoch);
     if (e.seconds) facts.push(span(e.seconds));
@@ -84,13 +89,13 @@ function standing(e) {
     if (lag(least, e.now)) facts.push("lag " + lag(least, e.now));
     facts.push("state " + size(sum(e.shards.map((t) => t.state_bytes))));
   } else facts.push("before the first epoch");
-  if (told.retries) facts.push(told.retries + " retries");
-  if (told.failure) facts.push(told.failure);
+  if (run.retries) facts.push(run.retries + " retries");
+  if (run.failure) facts.push(run.failure);
   box.append(" · " + facts.filter(Boolean).join(" · "));
 }
 function wrong() {
   const box = $("findings");
-  const found = told.findings;
+  const found = run.findings;
   box.className = found.length ? "ill" : "";
   box.replaceChildren();
   if (!found.length) {
@@ -139,16 +144,16 @@ function timeline() {
   $("picked").textContent = !e ? "" : !e.seconds
     ? "Epoch " + e.epoch + " of " + moment(e.now) + "; a manifest does not say how long its parts took. Click a bar to look at its epoch."
     : "Epoch " + e.epoch + ", " + moment(e.began) + ", " + span(e.seconds) + ": "
-      + parts(e).map(([name, s]) => name + " " + span(s)).join(", ") + ". Click a bar to look at its epoch.";
+      + parts(e).map(([name, s]) => name + " " + span(s)).join(", ") + published(e) + ". Click a bar to look at its epoch.";
 }
 function graph(e) {
-  const svg = $("graph"), bad = new Set(told.findings.map((f) => f.subject));
-  const look = JSON.stringify([told.graph, e.epoch, [...bad]]);
+  const svg = $("graph"), bad = new Set(run.findings.map((f) => f.subject));
+  const look = JSON.stringify([run.graph, e.epoch, [...bad]]);
   if (look === drawn) return;
   drawn = look;
   svg.replaceChildren();
   const columns = new Map();
-  for (const s of told.graph.stages) {
+  for (const s of run.graph.stages) {
     if (!columns.has(s.superstep)) columns.set(s.superstep, []);
     columns.get(s.superstep).push(s);
   }
@@ -172,7 +177,7 @@ function graph(e) {
     const longest = tasks.length && e.seconds ? ", longest " + span(Math.max(...tasks.map((t) => t.seconds))) : "";
     draw("text", { x: x + 8, y: 18, class: "head" }, svg, "superstep " + n + ": " + tasks.length + " shards" + longest);
   });
-  for (const c of told.graph.channels) {
+  for (const c of run.graph.channels) {
     for (const a of c.sources) for (const b of c.targets) {
       const from = place.get(a), to = place.get(b);
       if (!from || !to) continue;
@@ -187,7 +192,7 @@ function graph(e) {
       if (came) draw("text", { x: mid, y: (y1 + y2) / 2 + 11, "text-anchor": "middle", class: "way" }, svg, number(came) + " came");
     }
   }
-  for (const s of told.graph.stages) {
+  for (const s of run.graph.stages) {
     const at = place.get(s.number);
     const ill = bad.has(s.name) || s.steps.some((n) => bad.has(n));
     const box = draw("rect", { x: at.x, y: at.y, width: wide, height: at.h, rx: 6, class: ill ? "stage ill" : "stage" }, svg);
@@ -214,17 +219,17 @@ function steps(e) {
   const past = picked === null ? epochs.slice(-8) : [e];
   const seconds = past.length > 1 ? Math.max(0.001, (e.began - past[0].began) / 1e6 + e.seconds) : Math.max(0.001, e.seconds);
   const stageOf = new Map();
-  for (const s of told.graph.stages) for (const name of s.steps) if (!stageOf.has(name) || s.superstep) stageOf.set(name, s);
+  for (const s of run.graph.stages) for (const name of s.steps) if (!stageOf.has(name) || s.superstep) stageOf.set(name, s);
   const body = [], held = new Set();
   for (const [name, s] of stageOf) {
     const into = sum(past.map((p) => (p.steps[name] || {}).into || 0)), out = sum(past.map((p) => (p.steps[name] || {}).out || 0));
     const busy = sum(past.map((p) => (p.steps[name] || {}).busy || 0));
-    const mark = e.watermarks[s.number], first = s.steps[0] === name && (s.cells.length || !told.graph.channels.some((c) => c.sources.length));
+    const mark = e.watermarks[s.number], first = s.steps[0] === name && (s.cells.length || !run.graph.channels.some((c) => c.sources.length));
     const bytes = first && !held.has(s.superstep) ? sum(e.shards.filter((t) => t.superstep === s.superstep).map((t) => t.state_bytes)) : 0;
     if (bytes) held.add(s.superstep);
     const late = s.steps[0] === name ? sum(epochs.map((p) => p.late[s.number] || 0)) : 0;
     const waits = s.steps[0] === name ? e.waiting[s.number] || 0 : 0;
-    const measured = told.kind === "run";
+    const measured = run.kind === "run";
     body.push([name, measured && into ? number(into / seconds) + "/s" : "", measured && out ? number(out / seconds) + "/s" : "",
       busy ? Math.round(100 * busy / seconds) + " %" : "", mark ? moment(mark[0]) : "", mark ? lag(mark[0], e.now) : "",
       mark ? lag(mark[1], e.now) : "", bytes ? size(bytes) : "", waits ? [number(waits)] : "", late ? [number(late)] : ""]);
@@ -247,8 +252,8 @@ function shards(e) {
 function keys(e) {
   const body = [];
   const named = (n) => {
-    const c = told.graph.channels.find((c) => String(c.number) === String(n));
-    const target = c && told.graph.stages.find((s) => c.targets.includes(s.number));
+    const c = run.graph.channels.find((c) => String(c.number) === String(n));
+    const target = c && run.graph.stages.find((s) => c.targets.includes(s.number));
     return (c && c.name) || (target && target.name) || "channel " + n;
   };
   const past = picked === null ? epochs.slice(-3) : [e];
@@ -277,17 +282,17 @@ function sources(e) {
 function samples(e) {
   const box = $("samples");
   box.replaceChildren();
-  if (!told.samples) {
+  if (!run.samples) {
     make("p", "Elements and what exceptions said may be private; --ui_samples shows some of them.", "hint", box);
     return;
   }
   const from = picked === null ? [...epochs].reverse().find((p) => Object.keys(p.samples).length) || e : e;
   for (const [n, shown] of Object.entries(from.samples)) {
-    const stage = told.graph.stages.find((s) => String(s.number) === n);
+    const stage = run.graph.stages.find((s) => String(s.number) === n);
     make("p", "came to " + (stage ? stage.name : "stage " + n), "hint", box);
     for (const text of shown) make("pre", text, "", box);
   }
-  const tries = [...epochs.flatMap((p) => p.retries), ...told.failing].slice(-5);
+  const tries = [...epochs.flatMap((p) => p.retries), ...run.failing].slice(-5);
   for (const t of tries) {
     make("p", "exception at epoch " + t.epoch + (t.step ? " in " + t.step : ""), "hint", box);
     make("pre", t.error + ": " + t.text, "", box);
@@ -298,15 +303,15 @@ async function look() {
     const last = epochs.length ? epochs[epochs.length - 1].epoch : -1;
     const answer = await fetch("api/state?since=" + last);
     if (!answer.ok) throw new Error(String(answer.status));
-    told = await answer.json();
-    epochs = [...epochs, ...told.epochs].slice(-600);
+    run = await answer.json();
+    epochs = [...epochs, ...run.epochs].slice(-600);
     failures = 0;
   } catch (problem) { failures += 1; }
   show();
   document.documentElement.dataset.wide = String(document.documentElement.scrollWidth > innerWidth);
   document.documentElement.dataset.looks = String(Number(document.documentElement.dataset.looks || 0) + 1);
   // A page that nobody sees asks seldom; one whose run has ended asks no more.
-  if (!told || told.state === "RUNNING") setTimeout(look, document.hidden ? 10000 : failures ? 3000 : 1000);
+  if (!run || run.state === "RUNNING") setTimeout(look, document.hidden ? 10000 : failures ? 3000 : 1000);
 }
 $("live").onclick = () => { picked = null; show(); };
 $("theme").onclick = () => {

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
-from headrace.plan.epoch_records import EpochRecord, RetryRecord, retry_of
+from headrace.plan.epoch_records import retry_of
 from headrace.plan.supersteps import Plan
 from headrace.ui.graph import graph_of
 from headrace.ui.history import History
@@ -21,17 +21,9 @@ from headrace.ui.server import PageServer, is_loopback
 class Watched(Protocol):
     """A run that tells of its epochs; see `headrace.engine.stream.Stream`."""
 
-    watcher: Watching | None
-
-
-class Watching(Protocol):
-    """Whom a run tells of its epochs."""
-
-    def epoch(self, record: EpochRecord) -> None:
-        """An epoch has come to count."""
-
-    def retry(self, record: RetryRecord) -> None:
-        """A try at an epoch has failed."""
+    @property
+    def watchers(self) -> list[Any]:
+        """Whom it tells: `epoch(record)` and `retry(record)` are called."""
 
 
 class Asked(Protocol):
@@ -61,7 +53,7 @@ def watching(stream: Watched, plan: Plan, asked: Asked) -> Iterator[str]:
     server = PageServer(history, host=asked.host, port=asked.port)
     open_to = "" if is_loopback(asked.host) else ", open to whoever can reach this machine"
     print(f"headrace: live page at {server.url}{open_to}", file=sys.stderr, flush=True)
-    stream.watcher = history
+    stream.watchers.append(history)
     try:
         yield server.url
         history.ended("ENDED")

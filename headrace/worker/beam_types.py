@@ -6,6 +6,7 @@ type, so that nothing can be known of them before a coder has seen them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 #: What a user's pipeline made; only its coder knows more.
@@ -20,6 +21,10 @@ Operation: TypeAlias = Any
 Timer: TypeAlias = Any
 #: The user's combiner, or one of Beam's.
 CombineFn: TypeAlias = Any
+#: A function of the user's: of an element, and of whatever else it asks for.
+UserFunction: TypeAlias = Callable[..., Value]
+#: One of the user's, or of Beam's, of which only the element is left to be given.
+OfOne: TypeAlias = Callable[[Value], Value]
 
 
 class CellKey(NamedTuple):
@@ -45,6 +50,28 @@ class Window(Protocol):
     def max_timestamp(self) -> Instant:
         """Give its last moment."""
 
+    def __hash__(self) -> int:
+        """It may stand in a dict."""
+
+
+class Interval(Window, Protocol):
+    """Beam's IntervalWindow; the public bounds build an object each time they are asked for."""
+
+    _start_micros: int
+    _end_micros: int
+
+
+#: The windows that an element is in; a list where a window function of Beam's made it.
+Windows: TypeAlias = Sequence[Window]
+
+
+class Pane(Protocol):
+    """Beam's PaneInfo: which firing of its window an element came with."""
+
+    @property
+    def index(self) -> int:
+        """How many came before."""
+
 
 class Element(Protocol):
     """Beam's WindowedValue."""
@@ -66,11 +93,52 @@ class Element(Protocol):
         """The windows that it is in."""
 
     @property
-    def pane_info(self) -> Any:
+    def pane_info(self) -> Pane:
         """Which firing it came with."""
 
     def with_value(self, new_value: Value) -> Element:
         """Give the same with another value."""
+
+
+class OutStream(Protocol):
+    """Bytes that coders write, one value behind the other."""
+
+    def write(self, data: bytes, nested: bool = False) -> None:
+        """Write bytes; nested: with their length before them."""
+
+    def write_var_int64(self, number: int) -> None:
+        """Write a number in as few bytes as it takes."""
+
+    def write_bigendian_int64(self, number: int) -> None:
+        """Write a number in eight bytes."""
+
+    def size(self) -> int:
+        """Give how many bytes were written."""
+
+    def get(self) -> bytes:
+        """Give what was written."""
+
+
+class InStream(Protocol):
+    """Bytes that coders read."""
+
+    def read_all(self, nested: bool) -> bytes:
+        """Read what is left; nested: as many bytes as the length before them says."""
+
+    def read_var_int64(self) -> int:
+        """Read what `write_var_int64` wrote."""
+
+    def read_bigendian_int64(self) -> int:
+        """Read what `write_bigendian_int64` wrote."""
+
+    def size(self) -> int:
+        """Give how many bytes are left."""
+
+
+#: Writes a value to the end of a stream: `encode_to_stream` of a coder.
+Encode: TypeAlias = Callable[[Value, OutStream, bool], None]
+#: Reads the next value of a stream: `decode_from_stream` of a coder.
+Decode: TypeAlias = Callable[[InStream, bool], Value]
 
 
 class CoderImpl(Protocol):
@@ -88,10 +156,10 @@ class CoderImpl(Protocol):
     def decode_nested(self, encoded: bytes) -> Value:
         """Decode what `encode_nested` gave."""
 
-    def encode_to_stream(self, value: Value, stream: Any, nested: bool) -> None:
+    def encode_to_stream(self, value: Value, stream: OutStream, nested: bool) -> None:
         """Encode one value to the end of a stream."""
 
-    def decode_from_stream(self, stream: Any, nested: bool) -> Value:
+    def decode_from_stream(self, stream: InStream, nested: bool) -> Value:
         """Decode the next value of a stream."""
 
 
@@ -123,15 +191,62 @@ class WindowedCoder(Coder, Protocol):
         """The coder of the windows."""
 
 
+class WindowFn(Protocol):
+    """Assigns windows, and merges them."""
+
+    def assign(self, context: Any) -> Iterable[Window]:
+        """Give the windows of an element; Beam's context is its time, value and window."""
+
+    def merge(self, context: Any) -> None:
+        """Tell Beam's context which of its windows are to be one."""
+
+    def is_merging(self) -> bool:
+        """Whether windows may become one."""
+
+    def get_window_coder(self) -> Coder:
+        """Give the coder of its windows."""
+
+    def get_transformed_output_time(self, window: Window, input_timestamp: Instant) -> Instant:
+        """Give the time that an element counts with in a window."""
+
+
+class Trigger(Protocol):
+    """Decides when a window fires: one of Beam's, or several in one."""
+
+    def on_merge(self, to_be_merged: Windows, merge_result: Window, context: Any) -> None:
+        """Let one window take over what is remembered of several."""
+
+
+class StateTag(Protocol):
+    """Names what a trigger remembers of a window."""
+
+    @property
+    def tag(self) -> str:
+        """The name."""
+
+    @property
+    def combine_fn(self) -> CombineFn:
+        """What adds values up, where that is what it remembers."""
+
+
+class TriggerDriver(Protocol):
+    """Beam's own: decides when windows fire."""
+
+    INDEX: StateTag
+    NONSPECULATIVE_INDEX: StateTag
+    trigger_fn: Trigger
+    clock: Any
+
+
 class Windowing(Protocol):
     """Beam's windowing strategy."""
 
     @property
-    def windowfn(self) -> Any:
+    def windowfn(self) -> WindowFn:
         """Assigns windows."""
 
     @property
-    def triggerfn(self) -> Any:
+    def triggerfn(self) -> Trigger:
         """Decides when a window fires."""
 
     @property
@@ -148,3 +263,10 @@ class Windowing(Protocol):
 
     def is_default(self) -> bool:
         """Whether it is the global window, fired once."""
+
+
+class TimerCoder(Coder, Protocol):
+    """Beam's coder of timers."""
+
+    def _get_component_coders(self) -> Sequence[Coder]:
+        """Give the coders of the key and of the window."""

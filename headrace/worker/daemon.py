@@ -6,7 +6,6 @@ PySpark runs after every task (39 ms with Beam loaded).
 
 from __future__ import annotations
 
-import gc
 import importlib
 import logging
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.state.private import lets_in
+from headrace.worker.frozen import freeze_modules
 
 #: Where Spark tells its daemon to put the socket; not set where they speak by TCP.
 SOCKETS = "PYTHON_WORKER_FACTORY_SOCK_DIR"
@@ -32,14 +32,13 @@ def preload() -> None:
     for name in ("headrace.worker.entry", "apache_beam"):
         importlib.import_module(name)
     logging.disable(logging.NOTSET)
-    gc.collect()
-    gc.freeze()
+    freeze_modules()
 
 
-def leaving_quietly(worker: Callable[..., Any]) -> Callable[..., Any]:
+def leaving_quietly(worker: Callable[..., object]) -> Callable[..., object]:
     """Give a worker that ends without a word when the JVM it answers to has gone."""
 
-    def work(*arguments: Any) -> Any:
+    def work(*arguments: object) -> object:
         try:
             return worker(*arguments)
         except (BrokenPipeError, ConnectionResetError):

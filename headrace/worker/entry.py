@@ -8,13 +8,9 @@ the middle of `process` while its output is shipped.
 from __future__ import annotations
 
 import gc
-import os
-import pickle
 import queue
 import sys
 import threading
-import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,10 +18,10 @@ from functools import partial
 import pyarrow as pa
 
 from headrace.errors import TransportError
-from headrace.plan.settings import Settings
-from headrace.worker.exchange.column_writer import decode
-from headrace.worker.exchange.file_scan import scanned
-from headrace.worker.exchange.ordered_columns import decode_in_order
+from headrace.worker.ends.column_writer import decode
+from headrace.worker.ends.ordered_columns import decode_in_order
+from headrace.worker.ends.scans import read_scan
+from headrace.worker.exchange.packed_reports import pack, packed, unpacked
 from headrace.worker.exchange.super_tuples import (
     REPORT_CHANNEL,
     SPARK_SCHEMA,
@@ -33,6 +29,7 @@ from headrace.worker.exchange.super_tuples import (
     from_batch,
     to_batch,
 )
+from headrace.worker.frozen import freeze_modules
 from headrace.worker.protocol import (
     ONLY_EPOCH,
     Epoch,
@@ -44,32 +41,48 @@ from headrace.worker.protocol import (
     from_text,
     to_text,
 )
+from headrace.worker.task.boxes import Boxes
 from headrace.worker.task.failures import MARK, report_failure
 from headrace.worker.task.fence import enter
-from headrace.worker.task.live_channel import Counted, teller
+from headrace.worker.task.kept_runs import end_run, forget_idle_runs, keep, name_of, taken
+from headrace.worker.task.live_socket import Counted, teller
+from headrace.worker.task.outlets import Send
+from headrace.worker.task.resident import IDLE_SECONDS, LEAVES, framed, serve, unframed
 from headrace.worker.task.shard import ShardRun
-from headrace.worker.task.surroundings import prepare
+from headrace.worker.task.surroundings import prepare, settle
 
 #: The engine enters this room by this door alone; what it needs from further in is handed out here.
 __all__ = [
+    "IDLE_SECONDS",
+    "LEAVES",
     "MARK",
     "REPORT_CHANNEL",
     "SPARK_SCHEMA",
     "Epoch",
+    "Link",
     "LogReport",
     "ShardReport",
     "StageReport",
     "SuperstepTask",
     "end_run",
+    "framed",
     "from_row",
     "from_text",
+    "pack",
+    "packed",
     "read_output",
+    "read_scan",
     "run_epoch",
     "run_superstep",
-    "scanned",
+    "run_whole_epoch",
+    "serve",
     "to_text",
+    "unframed",
+    "unpacked",
 ]
 
+#: A superstep's pickled task, and the columns by which the rows of a shard are sorted there.
+Link = tuple[bytes, tuple[str, ...]]
 #: Super tuples waiting to be shipped; bounds the memory between the stages and Spark.
 QUEUE_ROWS = 64
 QUEUE_BYTES = 16 << 20
@@ -87,7 +100,7 @@ class Stopped(BaseException):
     """Spark no longer wants the output; the stages must stop where they are."""
 
 
-class Outbox:
+class RowQueue:
     """A bounded queue from the stages' thread to Spark's."""
 
     def __init__(self) -> None:
@@ -99,14 +112,7 @@ class Outbox:
 
     def send(self, row: SuperTuple | None) -> None:
         """Hand over one row; None is the end."""
-        size = 0 if row is None else len(row.payload)
-        if size > MAX_ROW_BYTES:
-            msg = (
-                f"channel {row.channel if row else ''}: an element of {size:,} bytes is too large "
-                f"to travel; the most is {MAX_ROW_BYTES:,} bytes. Cut it into parts, or keep it in "
-                "a file and let its name travel"
-            )
-            raise TransportError(msg)
+        size = 0 if row is None else _size(row)
         while not self._closed:
             # One row always fits, however large.
             waiting = self._sent_bytes - self._taken_bytes
@@ -122,6 +128,17 @@ class Outbox:
             self._sent_bytes += size
             return
         raise Stopped
+
+    def instead(self, put: Send) -> Send:
+        """Give what hands rows to somebody else, for as long as Spark wants the task's output."""
+
+        def send(row: SuperTuple) -> None:
+            if self._closed:
+                raise Stopped
+            _size(row)
+            put(row)
+
+        return send
 
     def close(self) -> None:
         """Nobody will take more."""
@@ -156,38 +173,56 @@ class Outbox:
                 yield to_batch(rows)
 
 
+def _size(row: SuperTuple) -> int:
+    """Give the bytes of a row's payload; refuse a row that cannot travel."""
+    size = len(row.payload)
+    if size > MAX_ROW_BYTES:
+        msg = (
+            f"channel {row.channel}: an element of {size:,} bytes is too large to travel; the most "
+            f"is {MAX_ROW_BYTES:,} bytes. Cut it into parts, or keep it in a file and let its name "
+            "travel"
+        )
+        raise TransportError(msg)
+    return size
+
+
 def run_superstep(
     task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Run all stages of one superstep on one shard."""
-    _settle(task.settings)
+    settle(task.settings)
     return _in_thread(partial(_work, task, shard, batches))
 
 
-def _settle(settings: Settings) -> None:
-    if settings.folder and os.path.isdir(settings.folder):
-        os.chdir(settings.folder)
-    sys.path += [folder for folder in settings.python_path if folder not in sys.path]
+def _freeze_modules() -> None:
+    """Spare a worker of PySpark's own daemon the full collection of Beam's modules after each task.
+
+    `headrace.worker.daemon` did it before the worker was forked; a session of the user's own has
+    PySpark's daemon, which knows nothing of Beam. Any other process is not ours to change.
+    """
+    if "pyspark.worker" in sys.modules:
+        freeze_modules()
 
 
-def _in_thread(work: Callable[[Outbox], None]) -> Iterator[pa.RecordBatch]:
+def _in_thread(work: Callable[[RowQueue], None]) -> Iterator[pa.RecordBatch]:
     """Run the stages in a thread with a deep stack; give what they send."""
+    _freeze_modules()
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, DEEP_RECURSION))
     before = threading.stack_size(DEEP_STACK_BYTES)
-    outbox = Outbox()
-    thread = threading.Thread(target=work, args=(outbox,), name="headrace-stages", daemon=True)
+    output = RowQueue()
+    thread = threading.Thread(target=work, args=(output,), name="headrace-stages", daemon=True)
     thread.start()
     threading.stack_size(before)
     try:
-        yield from outbox.batches()
+        yield from output.batches()
     finally:
-        outbox.close()
+        output.close()
         thread.join()
         # Other threads have shallow stacks: deep recursion there must fail, not crash the process.
         sys.setrecursionlimit(limit)
-    if outbox.failure is not None:
-        raise outbox.failure
+    if output.failure is not None:
+        raise output.failure
 
 
 def run_epoch(
@@ -205,12 +240,20 @@ def run_epoch(
     return _in_thread(partial(_work_epoch, blob, epoch, shard, batches, partition))
 
 
-def end_run(run: str, confirmed: Sequence[str]) -> None:
-    """Run the callbacks that still wait in this process; let every DoFn of the run tear down."""
-    for name in [name for name in _KEPT if name[0] == run]:
-        kept = _KEPT.pop(name)
-        kept.finalise(confirmed)
-        kept.tear_down()
+def run_whole_epoch(
+    links: Sequence[Link], epoch: Epoch, shards: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run one epoch of several supersteps on all shards, one after the other.
+
+    What they send one another stays in this process; what is given is what the last of them sends.
+
+    Args:
+        links: each superstep's pickled task, and the columns by which its rows are sorted.
+        epoch: what they must know of the epoch.
+        shards: how many there are.
+        batches: rows of a DataFrame, if one feeds the first of them.
+    """
+    return _in_thread(partial(_work_whole_epoch, links, epoch, shards, batches))
 
 
 def read_output(
@@ -230,13 +273,13 @@ def read_output(
 
 
 def _work(
-    task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch], outbox: Outbox
+    task: SuperstepTask, shard: int, batches: Iterable[pa.RecordBatch], output: RowQueue
 ) -> None:
     def work() -> None:
         enter(None)
         prepare(task.settings)
         counted = _counted(task, shard)
-        send = outbox.send if counted is None else _counting(outbox.send, counted)
+        send = output.send if counted is None else _counting(output.send, counted)
         run = ShardRun.bounded(task, shard)
         if run.fed_by_frame:
             run.run_epoch(ONLY_EPOCH, send, (), batches)
@@ -247,7 +290,7 @@ def _work(
         if counted is not None:
             counted.tell(done=True)
 
-    _carefully(work, outbox)
+    _carefully(work, output)
 
 
 def _counted(task: SuperstepTask, shard: int) -> Counted | None:
@@ -285,55 +328,55 @@ def _counting(
 
 def _work_epoch(
     blob: bytes, epoch: Epoch, shard: int, batches: Iterable[pa.RecordBatch], partition: int,
-    outbox: Outbox,
+    output: RowQueue,
 ) -> None:
     def work() -> None:
         enter(epoch)
-        name = (epoch.run, zlib.crc32(blob), shard)
-        _forget_idle_runs(epoch.run)
-        # Taken out while it works: what fails in the middle of an epoch is not used again.
-        kept = _KEPT.pop(name, None)
-        if kept is None:
-            task: SuperstepTask = pickle.loads(blob)
-            _settle(task.settings)
-            prepare(task.settings)
-            kept = ShardRun.streaming(task, shard)
-        else:
-            prepare(kept.settings)  # another run's task may have been here since
-        frame = batches if kept.fed_by_frame else None
-        rows = () if frame is not None else _rows(batches)
-        kept.run_epoch(epoch, outbox.send, rows, frame, partition)
-        _KEPT[name] = kept
+        forget_idle_runs(epoch.run)
+        _on_shard(blob, epoch, shard, _rows(batches), batches, output.send, partition)
 
-    _carefully(work, outbox)
+    _carefully(work, output)
 
 
-#: What this process keeps between epochs: (run, superstep, shard) -> its stages.
-_KEPT: dict[tuple[str, int, int], ShardRun] = {}
+def _work_whole_epoch(
+    links: Sequence[Link], epoch: Epoch, shards: int, batches: Iterable[pa.RecordBatch],
+    output: RowQueue,
+) -> None:
+    def work() -> None:
+        enter(epoch)
+        forget_idle_runs(epoch.run)
+        came: Boxes | None = None  # what the superstep before has sent; None: it is the first
+        for at, (blob, _) in enumerate(links):
+            boxes = None if at + 1 == len(links) else Boxes(shards, links[at + 1][1])
+            send = output.send if boxes is None else output.instead(boxes.put)
+            fed = came is None and epoch.feeding is not None
+            for shard in range(1 if fed else shards):  # a DataFrame's partition is no shard
+                rows = iter(()) if came is None else came.taken(shard)
+                _on_shard(blob, epoch, shard, rows, batches, send, shard)
+            came = boxes
+
+    _carefully(work, output)
 
 
-#: When each run last had a task here.
-_SEEN: dict[str, float] = {}
-#: A run that had no task here for so long is over, or elsewhere. Others may share the session.
-IDLE_SECONDS = 120.0
-
-
-def _forget_idle_runs(run: str) -> None:
-    """Tear down what runs that are over left here."""
-    now = time.monotonic()
-    _SEEN[run] = now
-    idle = {name for name, seen in _SEEN.items() if now - seen > IDLE_SECONDS}
-    for name in [name for name in _KEPT if name[0] in idle]:
-        _KEPT.pop(name).tear_down()
-    for other in idle:
-        del _SEEN[other]
+def _on_shard(
+    blob: bytes, epoch: Epoch, shard: int, rows: Iterator[SuperTuple],
+    batches: Iterable[pa.RecordBatch], send: Send, partition: int,
+) -> None:
+    """Run one epoch of one superstep on one shard: on rows, or batches if a DataFrame feeds it."""
+    name = name_of(epoch.run, blob, shard)
+    kept = taken(name, blob)
+    if kept.fed_by_frame:
+        kept.run_epoch(epoch, send, (), batches, partition)
+    else:
+        kept.run_epoch(epoch, send, rows, None, partition)
+    keep(name, kept)
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[SuperTuple]:
     return (row for batch in batches for row in from_batch(batch))
 
 
-def _carefully(work: Callable[[], None], outbox: Outbox) -> None:
+def _carefully(work: Callable[[], None], output: RowQueue) -> None:
     """Run the stages; a failure is carried to Spark's thread and raised there."""
     collecting = gc.isenabled()
     gc.disable()  # worth 20 %: elements are short-lived and acyclic; a guard below bounds the rest
@@ -342,11 +385,11 @@ def _carefully(work: Callable[[], None], outbox: Outbox) -> None:
     except Stopped:
         return
     except BaseException as failure:  # noqa: BLE001 (carried to Spark's thread and raised there)
-        outbox.failure = report_failure(failure)
+        output.failure = report_failure(failure)
     finally:
         if collecting:
             gc.enable()
     try:
-        outbox.send(None)
+        output.send(None)
     except Stopped:
         return

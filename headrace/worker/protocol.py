@@ -11,6 +11,7 @@ from math import inf
 from typing import Any
 
 from headrace.plan.clocks import SourceClock
+from headrace.plan.scans import Part
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import Channel, Superstep
 from headrace.state.chain import Chain
@@ -61,6 +62,9 @@ class Epoch:
     local: LocalFolder | None  # where stores are kept, on whichever machine; None: likewise
     direct: Mapping[int, str]  # output channels that workers write themselves -> in which folder
     bundle_seconds: float  # how long a splittable DoFn may run before it is split
+    # What each task reads itself of the channel that is fed; empty: Spark hands rows over.
+    parts: tuple[tuple[Part, ...], ...] = ()
+    last: bool = False  # after this epoch all sources have ended
     traces: str = ""  # where tasks write down what they are about, one element at a time; empty: no
 
 

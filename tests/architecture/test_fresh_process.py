@@ -45,5 +45,9 @@ def test_a_room_without_beam_loads_no_beam(module: str) -> None:
     assert "apache_beam" not in loaded_by(module)
 
 
+def test_no_extra_is_loaded_by_the_runner() -> None:
+    assert not {"opentelemetry", "openlineage"} & loaded_by("headrace.runner", "headrace.testing")
+
+
 def test_the_probe_sees_pyspark_when_it_is_loaded() -> None:
     assert "pyspark" in loaded_by("pyspark")

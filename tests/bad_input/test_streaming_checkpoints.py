@@ -18,8 +18,8 @@ import pytest
 from apache_beam import coders
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
-from headrace.engine.checkpoint_reading import epochs_of, read_manifest
-from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.checkpoint.checkpoints import Checkpoint
+from headrace.engine.checkpoint.reading import epochs_of, read_manifest
 from headrace.errors import CheckpointError, StateError
 from headrace.io import ReadFromSpark
 from headrace.runner import StreamResult
@@ -174,7 +174,7 @@ def test_a_second_driver_on_the_same_checkpoint_is_refused_and_told_who_has_it(
 
 
 def read_description_json(files: Files) -> dict[str, Any]:
-    from headrace.engine.checkpoint_reading import read_description
+    from headrace.engine.checkpoint.reading import read_description
 
     found = read_description(files)
     assert found is not None

@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from headrace.engine import manifests
+from headrace.engine.checkpoint import manifests
 from headrace.state.crash_points import Point, observed
 from tests.checkpoints.pipeline import BEFORE, CUT_AFTER, build
 from tests.streaming.harness import checkpointed, finished, jotted

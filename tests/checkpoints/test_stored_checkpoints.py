@@ -5,6 +5,7 @@ What is promised stands in docs/checkpoint-format.md; that page is held against 
 
 from __future__ import annotations
 
+import json
 import re
 import tarfile
 from collections.abc import Callable
@@ -15,8 +16,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.cli.main import main
-from headrace.engine import manifests
-from headrace.engine.manifests import Manifest, number_of
+from headrace.engine.checkpoint import manifests
+from headrace.engine.checkpoint.manifests import Manifest, number_of
 from headrace.state import changelog
 from headrace.state.files import Files
 from headrace.state.layout import Kind, kind_of
@@ -146,9 +147,16 @@ def test_its_run_goes_on_to_the_end_with_the_right_answers(
 def test_the_page_names_every_kind_of_row_by_its_letter() -> None:
     rows = re.findall(r"^\| `([A-Z_]+)` \| `(.)` \| [^|]+ \| [^|]+ \| (.+) \|$", PAGE, flags=re.M)
     assert {kind: letter for kind, letter, _ in rows} == {k.name: k.value for k in Kind}
-    for _, _, preferred_executors in rows:
-        for home in re.findall(r"`([^`]+)`", preferred_executors):
-            assert (ROOT / "headrace" / home).is_file(), home
+    for _, _, writers in rows:
+        for path in re.findall(r"`([^`]+)`", writers):
+            assert (ROOT / "headrace" / path).is_file(), path
+
+
+def test_the_page_names_every_key_of_a_manifest() -> None:
+    part = PAGE.partition("## What a manifest holds")[2].partition("\n## ")[0]
+    named = [key for row in re.findall(r"^\| (`[^|]+`) \|", part, re.M) for key in row.split(", ")]
+    written = Manifest(epoch=1, incarnation=1, shards=1, pipeline="", partitions={}).to_bytes()
+    assert sorted(key.strip("`") for key in named) == sorted(json.loads(written.splitlines()[0]))
 
 
 def test_the_page_names_every_format() -> None:

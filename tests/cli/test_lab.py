@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.lab import lines_of
 from headrace.cli.main import INTERRUPTED, main
 from headrace.lab.doors import Door
+from headrace.lab.results.summary import Better, Figure, Summary
 
 SPEC = """
 name = "small"
@@ -81,7 +83,9 @@ def test_a_run_leaves_a_folder_figures_and_what_is_void(
     assert figures["fake", "latency", "p99"]["value"] == pytest.approx(0.05 + 1 / 2_000, rel=0.05)
     assert len(figures["fake", "latency", "p99"]["repeats"]) == 4
     assert figures["fake", "waterfall", "commit"]["value"] == pytest.approx(0.015, rel=0.1)
-    assert figures["fake", "causal", "gain of all 2x as fast"]["value"] == pytest.approx(1, rel=0.1)
+    for what in ("predicted", "rerun"):
+        gain = figures["fake", "causal", f"all 2x as fast, {what}"]["value"]
+        assert gain == pytest.approx(1, rel=0.1)
     assert figures["bad", "latency", "p99"]["value"] is None
 
 
@@ -100,6 +104,18 @@ def test_runs_are_compared_and_reported(
     assert "a: fake" in page.read_text()
     again = said(capsys, "report", str(first), "--output", str(page), status=1)
     assert "exists already" in again
+
+
+def test_a_rate_above_which_no_more_could_be_sent_is_told_without_an_upper_bound() -> None:
+    """The command died of such a figure, after all had been measured."""
+    least = Figure(
+        system="fake", question="count", experiment="sustainable", name="rate", unit="events/s",
+        better=Better.HIGHER, value=2_000.0, low=2_000.0, high=None, repeats=(2_000.0,),
+    )
+    summary = Summary(
+        name="least", started="", seconds=1.0, calibration={}, systems=(), figures=(least,)
+    )
+    assert lines_of(summary) == ["fake count sustainable rate: 2,000 [2,000, more] events/s"]
 
 
 def test_help_teaches_and_mistakes_are_told(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
-from headrace.engine import class_archive
-from headrace.engine.java import java_version
+from headrace.engine.spark import class_archive
+from headrace.engine.spark.java import java_version
 
 
 @pytest.fixture

@@ -67,8 +67,9 @@ def test_a_rate_changes_event_time_and_paces_the_run(capsys: pytest.CaptureFixtu
         (["--rate", "0"], "rate=0 is outside its domain: a whole number from 1 to 1,000"),
         (["--colour", "green"], "colour=green is outside its domain: one of red, blue"),
         (["--source", "nowhere"], "there is no source 'nowhere'"),
-        (["--drain", "sea"], "there is no drain 'sea'"),
-        (["--drain", "spark:x"], "the system must be headrace or spark"),
+        (["--sink", "sea"], "there is no sink 'sea'"),
+        (["--drain", "sea"], "there is no sink 'sea'"),  # as it was called before
+        (["--sink", "spark:x"], "the system must be headrace or spark"),
     ],
 )
 def test_a_value_outside_its_domain_is_refused_in_one_line(

@@ -10,8 +10,8 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.cli.state import iso
-from headrace.engine.checkpoints import Checkpoint
-from headrace.engine.manifests import SourceRecord
+from headrace.engine.checkpoint.checkpoints import Checkpoint
+from headrace.engine.checkpoint.manifests import SourceRecord
 from headrace.state.chain import Chain
 from headrace.state.changelog import write_rows
 from headrace.state.files import Files
@@ -136,10 +136,11 @@ def test_show_stops_at_the_limit_and_says_so(
     assert len(said(capsys, "show", place, "--limit", "0")) == 4
 
 
-def test_show_of_a_unit_that_is_not_there_names_those_that_are(
-    place: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("option", ["--partition", "--unit"])  # as it was called before
+def test_show_of_a_partition_that_is_not_there_names_those_that_are(
+    option: str, place: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (line,) = said(capsys, "show", place, "--unit", "9-9", status=1)
+    (line,) = said(capsys, "show", place, option, "9-9", status=1)
     assert line == "headrace: there is no state partition 9-9; there are: 1-0, 1-2, 1-10"
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 import pyspark
 
-from headrace.engine.class_archive import archive_options
-from headrace.engine.java import java_version
+from headrace.engine.spark.class_archive import archive_options
+from headrace.engine.spark.java import java_version
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 120
@@ -103,7 +103,7 @@ class Standalone:
         try:
             with opener.open(f"{self._web_address}/json/", timeout=5) as page:
                 facts = json.load(page)
-        except OSError:
+        except (OSError, ValueError):  # not there yet, or a page of HTML stands in for it
             return []
         return [worker for worker in facts["workers"] if worker["state"] == "ALIVE"]
 

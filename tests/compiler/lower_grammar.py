@@ -1,69 +1,28 @@
-"""Functions from a grammar, as text, and rows at the ends of what their types hold.
+"""Expressions from a grammar, as text.
 
-The grammar is wider than what is lowered: it has operators on the wrong types, loops, handlers,
-lists, calls that are not known. What each function gives is for Python to say.
+The grammar is wider than what is lowered: it has operators on the wrong types, comprehensions,
+lists, calls that are not known. What each expression gives is for Python to say. The element is
+called `r`, and its fields are those of `lower_rows.Record`.
 """
 
 from __future__ import annotations
 
-import linecache
-import math
-from collections.abc import Callable, Iterator
-from itertools import count
-from random import Random as Dice
-from typing import Any, NamedTuple, Optional
+from collections.abc import Callable
+from random import Random
+from typing import Any
 
 
-class Record(NamedTuple):
-    """An element with a field of every kind, with and without None."""
+class Dice(Random):
+    """What a function is drawn with.
 
-    i: int
-    j: int
-    k: Optional[int]  # noqa: UP045 (as a user of an older Python writes it)
-    f: float
-    g: Optional[float]  # noqa: UP045
-    s: str
-    t: Optional[str]  # noqa: UP045
-    b: bool
-    c: Optional[bool]  # noqa: UP045
-    y: bytes
+    A single odd expression keeps a whole function on objects, so most functions have few of them.
+    """
 
+    odd = 0.0  # how much is nothing that columns compute, from 0 to 1
 
-INTS = [
-    0, 1, -1, 2, 3, -3, 7, 10, 89, 100, -100, 2**31, 2**32 - 1, -(2**31), 2**53, 2**53 + 1,
-    -(2**53) - 1, 2**62, 2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1, 3_037_000_500, 10**18,
-]  # fmt: skip
-FLOATS = [
-    0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 0.1, 1e16, 1e300, -1e300, 5e-324,
-    1.7976931348623157e308, math.inf, -math.inf, math.nan, 2.0**53, 2.0**63, -(2.0**63), 9.2e18,
-    1e-7, 123456.789, 2.675,
-]  # fmt: skip
-TEXTS = [
-    "", "a", "A", "abc", "Straße", "ΑΣ", "ﬁ", "İ", "i̇", "\u0130x",
-    "12", "-7", " 3 ", "1_000", "٣", "²",
-    "9223372036854775807", "9223372036854775808", "1e5", "nan", "-inf", "0x1f", "a,b,c", ",",
-    "\x00", "\n", "a b", "\u2028", "😀", "e\u0301", "None", "True", "%s", "{}",
-]  # fmt: skip
-BYTES = [b"", b"a", b"\xff", b"abc", "ß".encode()]
-
-ROWS_PER_FUNCTION = 24
-
-
-def rows(seed: int, size: int = ROWS_PER_FUNCTION) -> list[Record]:
-    """Rows with the ends of every type, the same for the same seed."""
-    dice = Dice(seed)
-
-    def maybe(values: list[Any]) -> Any:
-        return None if dice.random() < 0.25 else dice.choice(values)
-
-    return [
-        Record(
-            dice.choice(INTS), dice.choice(INTS[:14]), maybe(INTS), dice.choice(FLOATS),
-            maybe(FLOATS), dice.choice(TEXTS), maybe(TEXTS), dice.random() < 0.5,
-            maybe([True, False]), dice.choice(BYTES),
-        )  # fmt: skip
-        for _ in range(size)
-    ]
+    def is_odd(self, share: float) -> bool:
+        """Whether to do what columns mostly do not compute, of which this is the share at most."""
+        return self.random() < share * self.odd
 
 
 # Expressions --------------------------------------------------------------------------------------
@@ -74,6 +33,7 @@ _FIELDS = {
     "str": ["r.s", "r.t", "r[5]"],
     "bool": ["r.b", "r.c"],
     "bytes": ["r.y"],
+    "none": ["r.t"],
 }
 _CONSTANTS = {
     "int": ["0", "1", "-1", "2", "3", "7", "100", "2**31", "(2**53)", "9223372036854775807",
@@ -81,10 +41,11 @@ _CONSTANTS = {
     "float": ["0.0", "-0.0", "0.5", "1e300", "1.5", "float('inf')", "float('nan')", "RATE"],
     "str": ["''", "'a'", "'abc'", "'ß'", "' '", "','", "'12'", "NAME"],
     "bool": ["True", "False"],
-    "bytes": ["b''", "b'a'"],
+    "bytes": ["b''", "b'a'", "b'\\xff'", "RAW"],
     "none": ["None"],
 }
-_KINDS = ["int", "float", "str", "bool"]
+KINDS = ["int", "float", "str", "bool"]
+_ANY = [*KINDS, "bytes", "none"]
 _ARITHMETIC = ["+", "-", "*", "//", "%", "/", "&", "|", "^", ">>"]
 #: What grows without end has a second operand that is small: Python itself would never be done.
 _GROWING = ["** 2", "** 3", "** 0", "** -1", "** 0.5", "<< 1", "<< 40", "<< 63", "<< -1"]
@@ -106,25 +67,84 @@ _SPECS = ["", ":5", ":>8", ":.2f", ":d", ":x", ":,", "!r", "!s:>6", ":e", ":08.3
 
 def expression(dice: Dice, kind: str, depth: int) -> str:
     """An expression that gives a value of a kind, as a rule."""
-    if dice.randint(0, 19) == 0:
-        kind = dice.choice([*_KINDS, "none", "bytes"])  # another type than it should be
-    if depth <= 0 or kind in ("none", "bytes") or dice.randint(0, 9) < 2:
-        known = _FIELDS.get(kind, []) * 2 + _CONSTANTS[kind]
-        return str(dice.choice(known))
+    if dice.is_odd(0.05):
+        kind = dice.choice([*KINDS, "none", "bytes"])  # another type than it should be
+    if depth <= 0 or kind == "none" or dice.randint(0, 9) < 1:
+        return dice.choice(_FIELDS[kind] if dice.random() < 0.7 else _CONSTANTS[kind])
 
     def inner(of: str | None = None) -> str:
         return expression(dice, of or kind, depth - 1)
 
-    any_kind = dice.choice(_KINDS)
-    common = [
+    any_kind = dice.choice([*KINDS, dice.choice(_ANY)])
+    if dice.is_odd(0.3):
+        odd = [*_ODD[kind](dice, inner, any_kind), *_rare(dice, kind, inner, any_kind)]
+        return dice.choice(odd)()
+    common: list[Callable[[], str]] = [
         lambda: f"({inner()} if {inner('bool')} else {inner()})",
         lambda: f"({inner()} {dice.choice(['and', 'or'])} {inner()})",
         lambda: f"help_{kind}({inner()}, {inner(any_kind)})",
-        lambda: f"({inner()}, {inner(any_kind)})[0]",
-        lambda: f"[{inner()}][0]",
+        lambda: f"help_{kind}(y={inner(any_kind)}, x={inner()})",
+        lambda: f"({inner()}, {inner(any_kind)})[{dice.choice(['0', '-2'])}]",
+        lambda: f"Pair({inner()}, {inner(any_kind)}).x",
+        lambda: f"Pair(y={inner(any_kind)}, x={inner()})._replace(y=1)[0]",
+        lambda: f"Point({inner()}).x",
+        lambda: _display(dice, inner, any_kind),
     ]
-    made: Callable[[], str] = dice.choice([*_OWN[kind](dice, inner, any_kind), *common])
-    return made()
+    return dice.choice([*_OWN[kind](dice, inner, any_kind), *common])()
+
+
+def _display(dice: Dice, inner: Any, any_kind: str) -> str:
+    """A list, a dict or the element itself, looked into."""
+    made: list[Callable[[], str]] = [
+        lambda: f"[{inner()}, {inner(any_kind)}][{dice.choice(['0', '-2', '0:1', '7'])}]",
+        lambda: f"{{'a': {inner()}, 'b': {inner(any_kind)}}}[{dice.choice(_KEYS)}]",
+        lambda: f"{{'a': {inner()}}}.get({dice.choice(_KEYS)}, {inner()})",
+        lambda: f"{{**NAMED, 'b': {inner(any_kind)}, 'a': {inner()}}}['a']",
+        lambda: f"dict(NAMED, a={inner()}, b={inner(any_kind)})['a']",
+        lambda: f"{{'a': {inner(any_kind)}, **{{'a': {inner()}}}}}['a']",
+        lambda: f"list(({inner()}, {inner(any_kind)}))[0]",
+        lambda: f"tuple([{inner()}, {inner(any_kind)}])[0]",
+        lambda: f"({inner()} if [{inner(any_kind)}] else {inner()})",
+        lambda: f"(({inner(any_kind)}, 1) and {inner()})",
+        lambda: f"([] or {inner()})",
+        lambda: f"FIRST(({inner()}, {inner(any_kind)}))",
+        lambda: f"X(Pair({inner()}, {inner(any_kind)}))",
+        lambda: f"Pair({inner()}, {inner(any_kind)})._asdict()['x']",
+    ]
+    return dice.choice(made)()
+
+
+_KEYS = ["'a'", "'a'", "'b'", "'c'", "r.s"]
+
+
+def _rare(dice: Dice, kind: str, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    """What is lowered seldom or never, of any kind."""
+    return [
+        lambda: f"({inner()}, *({inner(any_kind)},))[0]",
+        lambda: f"({inner(any_kind)}, {inner()}, {inner()})[1:][-1]",
+        lambda: f"[x for x in ({inner()}, {inner()})][{dice.randint(-2, 2)}]",
+        lambda: f"{{{inner(any_kind)}: {inner()}}}.get({inner(any_kind)}, {inner()})",
+        lambda: f"next(iter([{inner()}]))",
+        lambda: f"(lambda x: x)({inner()})",
+        lambda: f"getattr(r, {dice.choice(['i', 's', 'nothing'])!r}, {inner()})",
+        lambda: f"twice({inner()})",
+        lambda: f"({inner()} if ({inner(any_kind)}, 1) else {inner()})",
+        lambda: f"type({inner()})({inner()})",
+        lambda: f"THING.{dice.choice(['limit', 'name', 'nothing'])}",
+        lambda: f"keep(*({inner()}, {inner(any_kind)}))",
+        lambda: f"({inner()}, {inner(any_kind)})[{dice.choice(['False', '1', '2'])}]",
+    ]
+
+
+def _bytes(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    return [
+        lambda: f"({inner()} + {inner()})",
+        lambda: f"{inner('str')}.encode({dice.choice(_CODECS)})",
+        lambda: f"{dice.choice(['min', 'max'])}({inner()}, {inner()})",
+    ]
+
+
+_CODECS = ["", "'utf-8'", "'ascii'", "'ascii', 'ignore'", "'latin-1'", "'utf-8', 'replace'"]
 
 
 def _ints(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
@@ -150,7 +170,9 @@ def _ints(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
         lambda: f"NUMBERS.get({inner(any_kind)}, 0)",
         lambda: f"pow({inner()}, {dice.randint(-1, 3)})",
         lambda: f"ord({inner('str')})",
-        lambda: f"sum(({inner()}, {inner()}))",
+        lambda: f"len({inner('bytes')})",
+        lambda: f"len({dice.choice(['r', '(r, 1)', '[r]', 'TABLE'])})",
+        lambda: f"len({{'a': {inner(any_kind)}}})",
         lambda: f"({inner('float')} // 1)",
     ]  # fmt: skip
 
@@ -171,6 +193,8 @@ def _floats(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
         lambda: f"math.{dice.choice(['sqrt', 'log', 'exp', 'sin', 'fabs'])}({inner()})",
         lambda: f"math.fmod({inner()}, {inner(number)})",
         lambda: f"PRICES[{inner(any_kind)}]",
+        lambda: f"math.{dice.choice(['atan2', 'hypot', 'pow', 'copysign'])}({inner()}, {inner()})",
+        lambda: f"math.{dice.choice(['cos', 'tan', 'log2', 'log10', 'expm1', 'asin'])}({inner()})",
     ]
 
 
@@ -190,14 +214,22 @@ def _texts(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
         lambda: f"'{{}}:{{:>4}}'.format({inner(any_kind)}, {inner()})",
         lambda: f"','.join(({inner()}, {inner()}))",
         lambda: f"NAMES.get({inner('int')})",
-        lambda: f"({inner()} * 2)",
         lambda: f"chr({inner('int')})",
         lambda: f"{dice.choice(['min', 'max'])}({inner()}, {inner()})",
+        lambda: f"{inner('bytes')}.decode({dice.choice(_CODECS)})",
+        lambda: f"ascii({inner(any_kind)})",
+        lambda: f"format({inner(any_kind)}, {dice.choice(_SPECS)[1:]!r})",
+        lambda: f"str.{dice.choice(['upper', 'strip', 'title'])}({inner()})",
+        lambda: f"'{{0}}{{1!r:>3}}{{0}}'.format({inner(any_kind)}, {inner()})",
+        lambda: f"'{{a:5}}'.format(a={inner(any_kind)})",
+        lambda: f"('%5.2f|%r' % ({inner('float')}, {inner(any_kind)}))",
+        lambda: f"('%x' % {inner(any_kind)})",
+        lambda: f"{inner()}.join([{inner()}, {inner()}, 'x'])",
     ]
 
 
 def _field(dice: Dice, inner: Any) -> str:
-    kind = dice.choice(_KINDS)
+    kind = dice.choice(KINDS)
     plain = dice.choice(_FIELDS[kind]) if dice.random() < 0.5 else None
     found = str(plain or f"({inner(kind)})".replace("'", '"'))
     return found + str(dice.choice(_SPECS))
@@ -209,7 +241,6 @@ def _bools(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
         *[lambda: f"({inner(number)} {dice.choice(_COMPARE)} {inner('int')})"] * 2,
         lambda: f"({inner('float')} {dice.choice(_COMPARE)} {inner(number)})",
         lambda: f"({inner('str')} {dice.choice(_COMPARE)} {inner('str')})",
-        lambda: f"({inner(any_kind)} {dice.choice(_COMPARE[:2])} {inner(any_kind)})",
         lambda: f"({inner('int')} < {inner(number)} <= {inner('int')})",
         lambda: f"(not {inner(any_kind)})",
         lambda: f"bool({inner(any_kind)})",
@@ -225,133 +256,83 @@ def _bools(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
         lambda: f"isinstance({inner(any_kind)}, {dice.choice(_ASKED)})",
         lambda: f"math.isnan({inner('float')})",
         lambda: f"({inner(any_kind)} and {inner()})",
-        lambda: f"any(x == 1 for x in (1, {inner('int')}))",
+        lambda: f"({inner('bytes')} {dice.choice(_COMPARE)} {inner('bytes')})",
+        lambda: f"({inner(any_kind)} in {dice.choice(['r', 'r', 'list(r)', 'tuple(r)'])})",
+        lambda: f"({inner('str')} in {{'a': {inner(any_kind)}, '12': 1}})",
+        lambda: f"(not {dice.choice(['r', '[r]', '{}', '[]', '(r,)'])})",
+        lambda: f"({inner('float')} in SMALL)",
+        lambda: f"({inner('str')} in ('a', {inner('str')}))",
+        lambda: f"({inner(any_kind)} in {{1, 'a', None}})",
+        lambda: f"(type({inner(any_kind)}) is {dice.choice(['int', 'str', 'float', 'bool'])})",
+        lambda: f"math.{dice.choice(['isinf', 'isfinite'])}({inner(number)})",
+        lambda: f"({inner('str')}.startswith({inner('str')}))",
+        lambda: f"(not ({inner(any_kind)} or {inner(any_kind)}))",
     ]  # fmt: skip
 
 
-_ASKED = ["int", "str", "(int, float)"]
-_OWN = {"int": _ints, "float": _floats, "str": _texts, "bool": _bools}
+def _odd_ints(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    return [
+        lambda: f"sum(({inner()}, {inner()}))",
+        lambda: f"{inner('bytes')}[0]",
+        lambda: f"int({inner('str')}, {dice.choice(['10', '16', '0'])})",
+        lambda: f"math.{dice.choice(['gcd', 'isqrt', 'factorial', 'comb'])}({inner()}, 3)",
+        lambda: f"divmod({inner()}, {inner()})[{dice.randint(0, 1)}]",
+        lambda: f"hash({inner()})",
+        lambda: f"({inner()}).bit_length()",
+        lambda: f"max(({inner()}, {inner()}), key=abs)",
+        lambda: f"max({inner()}, {inner('float')})",
+        lambda: f"min([{inner()}, {inner()}])",
+        lambda: f"sum(x for x in ({inner()}, 2) if x > {inner()})",
+        lambda: f"(n := {inner()})",
+        lambda: f"len(({inner()}, {inner(any_kind)}))",
+    ]  # fmt: skip
 
 
-# Functions ----------------------------------------------------------------------------------------
-
-PRELUDE = """
-import math
-LIMIT = 100
-RATE = 0.25
-NAME = 'abc'
-TABLE = {'a': 1, '12': -5, '': 9223372036854775807, 'ß': 4}
-NUMBERS = {0: 7, 1: 8, 2.5: 9, None: 3, '12': 4}
-NAMES = {1: 'one', 3: 'three', -1: '', 100: 'ß'}
-PRICES = {0: 0.5, 1: -0.0, 'a': float('inf')}
-SMALL = frozenset({0, 1, 2, 3, 2.0**53})
-def help_int(x, y):
-    if y:
-        return x
-    z = x * 3
-    return z - 1
-def help_float(x, y):
-    return x if y else x / 3
-def help_str(x, y):
-    if y is None:
-        return x + '?'
-    else:
-        return x.lower()
-def help_bool(x, y):
-    return not x or y is None
-"""
+def _odd_floats(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    number = dice.choice(["int", "float", "bool"])
+    return [
+        lambda: f"divmod({inner()}, {inner(number)})[{dice.randint(0, 1)}]",
+        lambda: f"math.fsum(({inner()}, {inner()}))",
+        lambda: f"sum(({inner()}, {inner()}), 0.0)",
+    ]  # fmt: skip
 
 
-def body(dice: Dice, kind: str, depth: int = 3) -> str:
-    """The statements of a function of `r`, which gives one kind of value as a rule."""
-    lines = ["n = r.j"]
-
-    def made(of: str, levels: int = depth) -> str:
-        return expression(dice, of, levels)
-
-    for _ in range(dice.randint(0, 3)):
-        pick = dice.randint(0, 9)
-        other = dice.choice(_KINDS)
-        if pick <= 2:
-            lines.append(f"n = {made('int', 2)}")
-        elif pick == 3:
-            lines.append(f"unused = {made(other, 2)}")
-        elif pick == 4:
-            lines += [f"if {made('bool', 2)}:", f"    n = {made('int', 2)}"]
-            if dice.random() < 0.5:
-                lines += ["else:", f"    n = {made('int', 1)}"]
-        elif pick == 5:
-            lines += [f"if {made('bool', 2)}:", f"    return {made(kind, 1)}"]
-        elif pick == 6:
-            lines += [f"if (n := {made('int', 1)}) > 3:", f"    return {made(kind, 1)}"]
-        elif pick == 7:
-            lines.append(f"n, m = {made('int', 1)}, {made(other, 1)}")
-        elif pick == 8:
-            lines.append(f"n {dice.choice(['+', '*', '//', '-'])}= {made('int', 1)}")
-        else:
-            lines.append(dice.choice(_ODD))
-    if dice.randint(0, 3) == 0:
-        lines.append(f"return ({made(kind)}, {made(dice.choice(_KINDS), 2)}, r.t)")
-    elif dice.randint(0, 5) == 0:
-        lines.append(f"return r._replace(i={made('int', 2)}, s={made('str', 2)})")
-    else:
-        lines.append(f"return {made(kind)}")
-    return "\n".join(f"    {line}" for line in lines)
+def _odd_texts(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    return [
+        lambda: f"{inner()}.translate({{97: 'b'}})",
+        lambda: f"{inner()}.join({inner()})",
+        lambda: f"''.join(sorted({inner()}))",
+        lambda: f"{inner()}.splitlines()[0]",
+        lambda: f"re.sub('a', 'b', {inner()})",
+        lambda: f"{inner()}.split({inner()})[0]",
+        lambda: f"({inner()} * 2)",
+    ]  # fmt: skip
 
 
-_ODD = [
-    "a, b = r.s.split(','); n = len(b)",
-    "a, _ = r.t.split(',', 1)",
-    "if type(r) is not tuple: n = 3",
-    "assert r.i != 7",
-    "for x in (1, 2): n = x",
-    "if r.b: raise ValueError(r.i)",
-    "try: n = 1 // n\n    except ZeroDivisionError: n = 0",
-    "del n",
-    "xs = [r.i]; xs.append(1)",
-    "n = len([x for x in r.s])",
-    "pass",
-    "'a text'",
-    "r.s.upper()",
-    "1 // r.j",
-]
-
-FORMS = ("map", "filter", "generator", "listed")
+def _odd_bools(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    return [
+        lambda: f"any(x == 1 for x in (1, {inner('int')}))",
+        lambda: f"({inner(any_kind)} {dice.choice(_COMPARE[:2])} {inner(any_kind)})",
+        lambda: f"(({inner(any_kind)}, 1) {dice.choice(_COMPARE)} ({inner(any_kind)}, 1))",
+        lambda: f"({inner(any_kind)} is {inner(any_kind)})",
+        lambda: f"({inner('float')} in ({inner('float')}, 1.0, NAN))",
+        lambda: f"({inner(any_kind)} in [{inner(any_kind)}])",
+        lambda: f"callable({inner(any_kind)})",
+        lambda: f"all(({inner()}, {inner(any_kind)}))",
+        lambda: f"{inner('float')}.is_integer()",
+    ]  # fmt: skip
 
 
-def function_text(seed: int) -> tuple[str, str]:
-    """A form of function, and its text; the same for the same seed."""
-    dice = Dice(seed)
-    form = dice.choice(FORMS)
-    kind = "bool" if form == "filter" else dice.choice(_KINDS)
-    text = body(dice, kind)
-    if form == "generator":
-        lines = text.splitlines()
-        asked = expression(dice, "bool", 2)
-        lines[-1] = f"    if {asked}:\n        yield {lines[-1].strip().removeprefix('return ')}"
-        text = "\n".join(
-            line.replace("return ", "yield ") + "\n" + line.split("return")[0] + "return"
-            if "return " in line else line
-            for line in lines
-        )
-    elif form == "listed":
-        text = "\n".join(
-            f"{line.split('return ')[0]}return [{line.split('return ')[1]}]"
-            if "return " in line else line
-            for line in text.splitlines()
-        )
-    return form, f"def made(r):\n{text}\n"
+def _odd_bytes(dice: Dice, inner: Any, any_kind: str) -> list[Callable[[], str]]:
+    return [
+        lambda: f"{inner()}.{dice.choice(['upper()', 'strip()', 'hex()', 'split()[0]'])}",
+        lambda: f"{inner()}[{dice.randint(-1, 1)}:]",
+    ]  # fmt: skip
 
 
-_numbers: Iterator[int] = count()
-
-
-def compiled(text: str) -> Callable[[Any], Any]:
-    """The function of a text, which can be read again as if it stood in a file."""
-    name = f"<generated {next(_numbers)}>"
-    whole = PRELUDE + text
-    linecache.cache[name] = (len(whole), None, whole.splitlines(keepends=True), name)
-    globals_: dict[str, Any] = {"__name__": "generated"}
-    exec(compile(whole, name, "exec"), globals_)
-    made: Callable[[Any], Any] = globals_["made"]
-    return made
+_ASKED = ["int", "str", "(int, float)", "bool", "(bytes, str)", "type(None)", "float"]
+_OWN = {"int": _ints, "float": _floats, "str": _texts, "bool": _bools, "bytes": _bytes}
+_ODD = {
+    "int": _odd_ints, "float": _odd_floats, "str": _odd_texts, "bool": _odd_bools,
+    "bytes": _odd_bytes,
+}  # fmt: skip

@@ -10,9 +10,9 @@ import pytest
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 
-from headrace.compiler.cell_numbers import drop_cells, names_without_cells
 from headrace.compiler.compile import compile_pipeline
-from headrace.engine.identity import Description, describe, difference
+from headrace.compiler.proto.cell_numbers import drop_cells, names_without_cells
+from headrace.engine.checkpoint.identity import Description, describe, difference
 from headrace.plan.ids import StageId
 
 

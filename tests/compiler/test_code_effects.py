@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
-from headrace.compiler import code_effects, code_prover
-from headrace.compiler.code_calls import MOST_DEPTH
-from headrace.compiler.code_effects import effects_of
-from headrace.compiler.code_names import Names
-from headrace.compiler.code_prover import Prover
-from headrace.compiler.code_reader import Reader
-from headrace.compiler.code_source import nodes_of
-from headrace.compiler.code_subject import Emits
-from headrace.compiler.code_values import Is
+from headrace.compiler.code import effects as code_effects
+from headrace.compiler.code import prover as code_prover
+from headrace.compiler.code.calls import MOST_DEPTH
+from headrace.compiler.code.effects import effects_of
+from headrace.compiler.code.names import Names
+from headrace.compiler.code.prover import Prover
+from headrace.compiler.code.reader import Reader
+from headrace.compiler.code.source import nodes_of
+from headrace.compiler.code.subject import Emits
+from headrace.compiler.code.values import Is
 
 _SHARED: list[int] = []
 

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.compiler.code_items import Items
-from headrace.compiler.code_paths import span_of
-from headrace.compiler.code_source import is_generator
-from headrace.compiler.code_spans import OPEN
+from headrace.compiler.code.items import Items
+from headrace.compiler.code.paths import span_of
+from headrace.compiler.code.source import is_generator
+from headrace.compiler.code.spans import OPEN
 from tests.places import SLOW
 
 

@@ -10,12 +10,13 @@ from apache_beam.transforms.external import (
     ExternalTransform,
     ImplicitSchemaPayloadBuilder,
     JavaExternalTransform,
+    JavaJarExpansionService,
 )
 from apache_beam.utils import subprocess_server
 
 # Not Beam's JDBC: making such a transform changes what Beam takes dates for, in the whole process.
 import headrace
-from headrace.compiler.cross_language import refuse_java
+from headrace.compiler.proto.cross_language import refuse_java
 from headrace.errors import UnsupportedTransformError
 
 
@@ -41,6 +42,21 @@ def test_a_step_in_java_is_refused_within_a_pipeline() -> None:
     rows = p | beam.Create([beam.Row(a=1)])
     with pytest.raises(UnsupportedTransformError, match="Instead, "):
         rows | "Grind" >> JavaExternalTransform("org.example.Mill")
+
+
+def test_the_refusal_names_step_urn_and_remedy() -> None:
+    jar = JavaJarExpansionService("/no/such.jar")
+    mill = ExternalTransform("example:mill:v1", ImplicitSchemaPayloadBuilder({}), jar)
+    with pytest.raises(UnsupportedTransformError) as refused:
+        beam.Pipeline(runner=headrace.SparkRunner()) | "Grind" >> mill
+    said = str(refused.value)
+    assert said.startswith("Grind: ExternalTransform (example:mill:v1) is a cross-language")
+    assert "ReadFromSpark and WriteToSpark" in said
+
+
+def test_a_class_of_java_is_refused_by_the_urn_of_its_lookup() -> None:
+    with pytest.raises(UnsupportedTransformError, match="java_class_lookup:v1"):
+        refuse_java(JavaExternalTransform("org.example.Mill"))
 
 
 def test_a_service_at_an_address_may_be_pythons() -> None:

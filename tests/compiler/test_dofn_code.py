@@ -16,7 +16,7 @@ from apache_beam.internal import pickler
 from apache_beam.testing.util import equal_to_per_window
 from apache_beam.transforms.window import GlobalWindow
 
-from headrace.compiler.dofn_code import dofn_traits
+from headrace.compiler.code.dofn import dofn_traits
 from headrace.plan.traits import (
     DECLARED,
     Determinism,

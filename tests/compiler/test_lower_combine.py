@@ -12,14 +12,14 @@ from apache_beam.transforms.combiners import MeanCombineFn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.compiler.lower import NotLowered
-from headrace.compiler.lower_combine import lower_combine
+from headrace.compiler.lower.combine import lower_combine
+from headrace.compiler.lower.one_step import NotLowered
 from headrace.lab.workloads.hibench.fixwindow import FirstAndCount
 from headrace.lab.workloads.windowed.aggregation import SumAndCount
 from headrace.plan.combines import Fold, LoweredCombine
 from headrace.plan.shapes import FLOAT, INT, TEXT, ScalarKind, Shape, TupleShape, nullable
 from headrace.worker.batched.known_combines import known_combine
-from headrace.worker.batched.verified_columns import same
+from headrace.worker.checks.verified_columns import same
 from headrace.worker.columns.column import Column
 from headrace.worker.columns.values import ColumnValues, of_objects
 
@@ -223,7 +223,7 @@ BAD: list[tuple[type, Shape, str]] = [
     (Breaks, INT, "line"),
     (Bulk, INT, "has add_inputs"),
     (Compacts, INT, "has compact"),
-    (Listing, INT, "makes a list"),
+    (Listing, INT, "no tuple of whole numbers"),
     (Floats, INT, "no tuple of whole numbers"),
     (Depends, INT, "for number 0"),
     (OneSided, INT, "for number 0"),

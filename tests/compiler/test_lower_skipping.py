@@ -11,8 +11,8 @@ from apache_beam.transforms.combiners import Largest, Smallest, TopCombineFn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.compiler.lower import NotLowered
-from headrace.compiler.lower_skipping import lower_skipping
+from headrace.compiler.lower.one_step import NotLowered
+from headrace.compiler.lower.skipping import lower_skipping
 from headrace.lab.workloads.nexmark.q7 import KeepHighest
 from headrace.plan.combines import Looks, SkippingCombine
 from headrace.plan.shapes import FLOAT, INT, TEXT, Shape, TupleShape

@@ -38,6 +38,56 @@ def columns_of(plan: Plan) -> list[str]:
     return lines[start + 3 :]
 
 
+def test_what_group_by_makes_of_fields_is_known() -> None:
+    plan = compiled(
+        lambda p: p
+        | beam.Create(["1,20", "2,30"])
+        | "Bids" >> beam.Map(bid_of)
+        | "Group" >> beam.GroupBy("auction", odd=lambda b: b.price % 2)
+        .aggregate_field("price", sum, "total")
+        .aggregate_field(lambda b: b.price * 2, beam.combiners.MeanCombineFn(), "mean")
+        | "Chosen" >> beam.Select("odd", most=lambda r: r.total + 1)
+    )
+    lines = columns_of(plan)[3:]
+    told = [line.strip() for line in lines if line.startswith("    ")]
+    assert told == [
+        "on columns  (Key(x.auction, (x.price % 2)), [x.price, (x.price * 2)])",
+        "gives       (Key(auction: int, odd: int), [int, int])",
+        "on columns  2 combines side by side",
+        "gives       (Row(auction: int, odd: int), (int, float))",
+        "on columns  Result(x[0].auction, x[0].odd, x[1][0], x[1][1])",
+        "gives       Result(auction: int, odd: int, total: int, mean: float)",
+        "on columns  Row(x.odd, (x.total + 1))",
+        "gives       Row(odd: int, most: int)",
+    ]
+
+
+def test_rows_of_named_tuples_keep_their_types_into_a_group_by() -> None:
+    plan = compiled(
+        lambda p: p
+        | beam.Create(["1,20", "2,30"])
+        | "Bids" >> beam.Map(bid_of)
+        | "Rows" >> beam.Map(lambda b: beam.Row(of=b.auction, half=b.price / 2))
+        | "Group" >> beam.GroupBy("of").aggregate_field("half", max, "most")
+    )
+    assert columns_of(plan)[5] == "    gives       Row(of: int, half: float)"
+    assert columns_of(plan)[-1] == "    gives       Result(of: int, most: float)"
+
+
+def test_combines_of_which_one_is_not_known_are_left_to_objects() -> None:
+    several = beam.combiners.TupleCombineFn(sum, beam.combiners.ToListCombineFn())
+    plan = compiled(
+        lambda p: p
+        | beam.Create(["1,20", "2,30"])
+        | "Bids" >> beam.Map(bid_of)
+        | "Pairs" >> beam.Map(lambda b: (b.auction, (b.price, b.price)))
+        | "All" >> beam.CombinePerKey(several)
+    )
+    first, *rest = columns_of(plan)[-2:]
+    assert first.startswith("    on objects  because it ")
+    assert rest == ["    gives       (int, (int, object))"]
+
+
 def test_shapes_follow_the_expressions_from_step_to_step() -> None:
     plan = compiled(
         lambda p: p

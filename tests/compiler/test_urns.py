@@ -7,7 +7,7 @@ from apache_beam.portability.api import beam_runner_api_pb2 as beam_pb
 from apache_beam.portability.python_urns import PICKLED_TRANSFORM
 from apache_beam.testing.test_stream import TestStream
 
-from headrace.compiler.urns import check_pipeline, operator_transforms
+from headrace.compiler.proto.urns import check_pipeline, operator_transforms
 from headrace.errors import UnsupportedTransformError
 from tests.compiler import snippets
 

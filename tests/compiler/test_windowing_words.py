@@ -9,7 +9,7 @@ import pytest
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms import trigger, window
 
-from headrace.compiler.windowing_words import words_of
+from headrace.compiler.proto.windowing_words import words_of
 
 
 def words(fn: Any, **more: Any) -> dict[str, str]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.jars import fetch, fetched
+from headrace.engine.spark.jars import fetch, fetched
 from headrace.errors import HeadraceError
-from tests.connect.server import connect_server, remote_session
+from headrace.lab.experiments.connect.server import connect_server, remote_session
 
 
 @pytest.fixture(scope="session")

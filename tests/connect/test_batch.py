@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import random
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from apache_beam.transforms.window import FixedWindows
 
 import headrace
 from headrace.io import ReadFromSpark, WriteToSpark
+from tests.connect.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -130,18 +134,45 @@ def test_a_package_of_the_pipeline_is_sent_there(remote: Any, tmp_path: Path) ->
         assert_that(p | beam.Create([1, 2]) | beam.Map(lifted), equal_to([11, 12]))
 
 
-def test_a_run_that_is_cancelled_ends_on_the_server(remote: Any) -> None:
+def test_a_run_that_is_cancelled_ends_on_the_server(remote: Any, tmp_path: Path) -> None:
     import time
 
+    begun = str(tmp_path / "begun")
+
     def wait(number: int) -> int:
-        time.sleep(120)
+        with open(begun, "w"):
+            time.sleep(120)
         return number
 
     p = pipeline(remote)
     _ = p | beam.Create([1]) | beam.Map(wait)
     result = p.run()
-    time.sleep(5)
+    until(lambda: os.path.exists(begun))
     start = time.monotonic()
     result.cancel()
     assert result.wait_until_finish() == "CANCELLED"
     assert time.monotonic() - start < 60
+
+
+def test_a_pipeline_that_is_over_leaves_nothing_in_this_process(
+    remote: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left would ask the server something when the process ends; one that is gone, long."""
+    clients: list[Any] = []
+    clone = type(remote).cloneSession
+
+    def cloned(session: Any) -> Any:
+        made = clone(session)
+        clients.append(weakref.ref(made.client))
+        return made
+
+    monkeypatch.setattr(type(remote), "cloneSession", cloned)
+    with pipeline(remote) as p:
+        _ = p | beam.Create([1]) | beam.Map(lambda n: n + 1)
+    del p
+
+    def gone() -> bool:
+        gc.collect()
+        return [client() for client in clients] == [None]
+
+    until(gone, seconds=30)

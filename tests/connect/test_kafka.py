@@ -11,11 +11,11 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import headrace
-from headrace.engine.kafka_source import limited
+from headrace.engine.sources.kafka_source import limited
 from headrace.io import WriteToSpark
 from headrace.io.kafka import ReadFromKafka
+from headrace.lab.experiments.kafka.broker import Broker, jars, running
 from headrace.state.crash_points import Point, observed
-from tests.kafka.broker import Broker, jars, running
 from tests.places import SLOW
 
 pytestmark = [pytest.mark.timeout(600)]

@@ -39,7 +39,7 @@ def test_a_query_as_a_stream_gives_what_the_oracle_says(
     monkeypatch.setattr("headrace.lab.data.beam_source.BLOCK_EVENTS", 1_024)
     workload = CATALOG.workload("nexmark", query)
     cell = verify(workload, Condition.TWO_SHARDS, events=20_000, system=system)
-    assert (cell.finding, cell.told) == (Ending.RIGHT, "")
+    assert (cell.ending, cell.told) == (Ending.RIGHT, "")
     assert cell.rows > 0 and cell.epochs is not None and cell.epochs >= LEAST_EPOCHS
 
 
@@ -50,4 +50,4 @@ def test_a_query_whose_driver_is_killed_gives_each_row_once(
     monkeypatch.setenv(MASTER, address)
     workload = CATALOG.workload("nexmark", query)
     cell = verify(workload, Condition.KILLED, events=60_000, system=system, crash=gap)
-    assert cell.finding is Ending.RIGHT, cell.told
+    assert cell.ending is Ending.RIGHT, cell.told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ import headrace
 from headrace.errors import UnsupportedTransformError
 from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.state.crash_points import Point, observed
+from tests.connect.waiting import until
 from tests.places import SLOW
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -53,13 +54,6 @@ def jsons(folder: Path, name: str, *rows: dict[str, Any]) -> None:
     aside = folder / f".{name}"
     aside.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     os.rename(aside, folder / name)
-
-
-def until(true: Callable[[], bool], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 class EndedError(Exception):
@@ -154,11 +148,14 @@ def test_a_stream_is_drained(remote: Any, tmp_path: Path) -> None:
     assert values == list(range(len(values))) and len(values) >= 5
 
 
-def test_a_source_of_beams_is_cancelled_while_a_step_works(remote: Any) -> None:
+def test_a_source_of_beams_is_cancelled_while_a_step_works(remote: Any, tmp_path: Path) -> None:
+    begun = str(tmp_path / "begun")
+
     def wait(element: Any) -> Any:
         import time
 
-        time.sleep(120)
+        with open(begun, "w"):
+            time.sleep(120)
         return element
 
     p = pipeline(remote, "--streaming")
@@ -168,7 +165,7 @@ def test_a_source_of_beams_is_cancelled_while_a_step_works(remote: Any) -> None:
         | beam.Map(wait)
     )
     result = p.run()
-    time.sleep(3)
+    until(lambda: os.path.exists(begun))
     start = time.monotonic()
     assert result.cancel() == "CANCELLED"
     assert time.monotonic() - start < 60

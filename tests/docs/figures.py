@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tests.docs.measured import numbers_in
+
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 _SPAN = rf"{_NUMBER}(?:(?: to | and |, | / ){_NUMBER})*"
 _THINGS = r"(?:events|elements|rows|records|tuples)"
@@ -44,6 +46,7 @@ class Section:
     figures: tuple[str, ...]
     files: tuple[str, ...]  # as they are named
     excused: bool  # says that no file is kept
+    tables: tuple[tuple[str, str], ...]  # numbers in its tables, each with its unit
 
     @property
     def sourced(self) -> bool:
@@ -75,5 +78,5 @@ def _section(heading: str, line: int, lines: list[str]) -> Section:
     ]
     return Section(
         heading=heading, line=line, figures=tuple(figures), files=tuple(_FILE.findall(text)),
-        excused=bool(NOT_KEPT.search(text)),
+        excused=bool(NOT_KEPT.search(text)), tables=tuple(numbers_in(lines)),
     )

@@ -28,7 +28,7 @@ def _no_lock(*_: Any) -> None:
 if NO_LOCKS in os.environ:
     fcntl.flock = _no_lock
 
-from headrace.engine.checkpoints import Checkpoint  # noqa: E402
+from headrace.engine.checkpoint.checkpoints import Checkpoint  # noqa: E402
 from headrace.errors import CheckpointError  # noqa: E402
 from tests.engine.test_checkpoints import NOON, PIPELINE, commit  # noqa: E402
 

@@ -1,6 +1,7 @@
 """A checkpoint folder: one driver, whole epochs, nothing damaged taken for good, nothing kept long.
 
-The steps are those numbered in `headrace/engine/checkpoints.py`; each gap has its crash test.
+The steps are those numbered in `headrace/engine/checkpoint/checkpoints.py`; each gap has its crash
+test.
 """
 
 from __future__ import annotations
@@ -19,16 +20,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.engine import checkpoints, fencing, manifests
-from headrace.engine.checkpoint_reading import (
+from headrace.engine.checkpoint import checkpoints, fencing, manifests
+from headrace.engine.checkpoint.checkpoints import Checkpoint
+from headrace.engine.checkpoint.fencing import incarnations_of
+from headrace.engine.checkpoint.manifests import (
+    Manifest,
+    SourceRecord,
+    number_of,
+    orphans,
+    seal,
+    unseal,
+)
+from headrace.engine.checkpoint.reading import (
     epochs_of,
     is_checkpoint,
     read_description,
     read_manifest,
 )
-from headrace.engine.checkpoints import Checkpoint
-from headrace.engine.fencing import incarnations_of
-from headrace.engine.manifests import Manifest, SourceRecord, number_of, orphans, seal, unseal
 from headrace.errors import CheckpointError
 from headrace.plan.sources import ScriptOutput
 from headrace.state.chain import Chain, Link
@@ -129,7 +137,7 @@ def test_what_was_committed_is_read_back_by_the_next_driver(place: str) -> None:
 
 HOLD = """
 import sys
-from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.checkpoint.checkpoints import Checkpoint
 from tests.engine.test_checkpoints import PIPELINE, NOON
 with Checkpoint.open(sys.argv[1], PIPELINE, now=NOON):
     print("held", flush=True)

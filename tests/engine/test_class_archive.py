@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.class_archive import (
+from headrace.engine.spark.class_archive import (
     JARS,
     LEAVE,
     USE,
@@ -18,7 +18,7 @@ from headrace.engine.class_archive import (
     cache_folder,
     make_archive,
 )
-from headrace.engine.java import java_version
+from headrace.engine.spark.java import java_version
 from headrace.errors import SessionError
 from headrace.state.private import private_folder
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.compiler.ingest import CoderFingerprints
-from headrace.engine.decoding import UnknownFormatError, described, values
-from headrace.engine.identity import StageFacts
+from headrace.engine.checkpoint.decoding import UnknownFormatError, described, values
+from headrace.engine.checkpoint.identity import StageFacts
 from headrace.state.layout import Kind, name, part
 
 NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)

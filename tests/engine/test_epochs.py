@@ -49,6 +49,12 @@ EXAMPLES: dict[str, tuple[Situation, Action]] = {
     "all that is there now was read": (
         replace(QUIET, listening=0, suspended=1), Action.STOP,
     ),
+    "all that is there now was read, and the run is to end with it": (
+        replace(QUIET, listening=0, suspended=1, drains_when_read=True), Action.DRAIN,
+    ),
+    "told to end with what is there, and one of two frames still reads": (
+        replace(QUIET, listening=1, suspended=1, drains_when_read=True), Action.WAIT,
+    ),
     "one of two frames still reads": (replace(QUIET, listening=1, suspended=1), Action.WAIT),
     "no source is left": (replace(QUIET, listening=0, ended=True), Action.FINISH),
     "no source is left, a timer is": (
@@ -74,7 +80,7 @@ times = st.integers(0, 3)
 situations = st.builds(
     Situation, begun=st.booleans(), unread=few, steps=few, listening=few, suspended=few,
     ended=st.booleans(), wakeup=st.none() | times, now=times, stop_requested=st.booleans(),
-    drain_requested=st.booleans(), drained=st.booleans(),
+    drain_requested=st.booleans(), drains_when_read=st.booleans(), drained=st.booleans(),
 )
 
 

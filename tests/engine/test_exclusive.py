@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from obstore.store import MemoryStore
 
-from headrace.engine import checkpoints
-from headrace.engine.checkpoints import Checkpoint
-from headrace.engine.exclusive import created, see_that_it_refuses
-from headrace.engine.fencing import incarnations_of
+from headrace.engine.checkpoint import checkpoints
+from headrace.engine.checkpoint.checkpoints import Checkpoint
+from headrace.engine.checkpoint.exclusive import created, see_that_it_refuses
+from headrace.engine.checkpoint.fencing import incarnations_of
 from headrace.errors import CheckpointError
 from headrace.state.files import Files
 from headrace.state.object_store import ObjectStore

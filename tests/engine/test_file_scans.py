@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-from headrace.engine.file_scans import partitions_of, scan_of
+from headrace.engine.scans.file_scans import partitions_of, scan_of
 from headrace.io import ReadFromSpark
 from headrace.plan.scans import MICROS, FileScan, ScanColumn
-from headrace.worker.exchange.file_scan import scanned
+from headrace.worker.ends.file_scan import scanned
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

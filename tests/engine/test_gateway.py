@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.gateway import (
+from headrace.engine.spark.gateway import (
     LOG4J,
     OPTIONS,
-    TOLD_ELSEWHERE,
+    SAID_ELSEWHERE,
     _forward,
     log_options,
 )
@@ -28,7 +28,7 @@ def test_log4j_is_given_a_file_that_lets_errors_through() -> None:
     assert option == f"-D{LOG4J}"
     text = Path(path).read_text()
     assert "rootLogger.level = error" in text
-    for name in TOLD_ELSEWHERE:
+    for name in SAID_ELSEWHERE:
         assert f".name = {name}\n" in text
 
 

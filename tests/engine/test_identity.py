@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.engine.identity import (
+from headrace.engine.checkpoint.identity import (
     ChannelFacts,
     Description,
     StageFacts,

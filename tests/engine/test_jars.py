@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
-from headrace.engine import jars
-from headrace.engine.jars import Jar, fetch, fetched, with_fetched
-from headrace.engine.spark_settings import Wish
+from headrace.engine.spark import jars
+from headrace.engine.spark.jars import Jar, fetch, fetched, with_fetched
+from headrace.engine.spark.settings import Wish
 from headrace.errors import OptionError, SessionError
 
 

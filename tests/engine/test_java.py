@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.java import java_version
+from headrace.engine.spark.java import java_version
 from headrace.errors import SessionError
 
 VERSIONS = {

@@ -11,7 +11,7 @@ from apache_beam.pvalue import AsList
 from apache_beam.transforms import environments
 
 from headrace.compiler.compile import compile_pipeline
-from headrace.engine.launch import _read, launch, on_shard
+from headrace.engine.spark.launch import _read, launch, on_shard
 from headrace.engine.tasks import NO_READER, has_side_inputs, only, reached, tasks_of
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan

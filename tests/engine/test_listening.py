@@ -10,7 +10,7 @@ import pytest
 
 from headrace.engine.listening import Ear, TaskCount
 from headrace.engine.replay import StepFormatter, replay
-from headrace.worker.task.live_channel import Counted, Teller, teller
+from headrace.worker.task.live_socket import Counted, Teller, teller
 from headrace.worker.task.logs import TaskLogs
 
 LOG = logging.getLogger("user.code")

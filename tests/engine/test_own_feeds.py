@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.file_lists import COMPACT_STEPS, Entry, FileLists, decoded, encoded
-from headrace.engine.file_source import FileSource
-from headrace.engine.own_feeds import KEPT_BATCHES, OwnFeeds, OwnQuery
-from headrace.engine.python_source import source_class
-from headrace.engine.queries import ENDING, EndingError
-from headrace.engine.spark_log import problems, recorded
-from headrace.engine.stream_plans import StreamRead
+from headrace.engine.checkpoint.spark_log import problems, recorded
+from headrace.engine.sources.file_lists import COMPACT_STEPS, Entry, FileLists, decoded, encoded
+from headrace.engine.sources.file_source import FileSource
+from headrace.engine.sources.kafka_source import KafkaSource
+from headrace.engine.sources.own_feeds import KEPT_BATCHES, OwnFeeds, OwnQuery
+from headrace.engine.sources.python_source import source_class
+from headrace.engine.sources.queries import ENDING, EndingError
+from headrace.engine.sources.stream_plans import StreamRead
 from headrace.errors import CheckpointError, OptionError, UnsupportedTransformError
 from headrace.state.files import Files
 
@@ -43,6 +44,9 @@ class Numbers:
 
     def rows(self, start: int, end: int) -> list[int]:
         return list(range(start, end))
+
+    def promised(self, start: int, end: int) -> int:
+        return end - start
 
     def counted(self, end: int) -> None:
         self.counted_to = end
@@ -241,3 +245,44 @@ def test_a_python_data_source_is_found_by_the_name_of_its_format() -> None:
 
     assert source_class("gauges") is Gauges
     assert source_class("no such format") is None
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "rows"),
+    [
+        ({"t": {"0": 5, "1": 7}}, {"t": {"0": 5, "1": 7}}, 0),
+        ({"t": {"0": 5, "1": 7}}, {"t": {"0": 15, "1": 8}}, 11),
+        ({"t": {"0": 5}}, {"t": {"0": 5, "1": 3}}, None),  # where a new partition begins is unknown
+        ({"t": {"0": 5}}, {"t": {"0": 2}}, None),  # the topic was made anew
+    ],
+)
+def test_offsets_of_kafka_promise_as_many_rows_as_lie_between(
+    start: Any, end: Any, rows: int | None
+) -> None:
+    source = object.__new__(KafkaSource)  # it asks no broker for this
+    assert source.promised(start, end) == rows
+
+
+@pytest.mark.parametrize(("available_now", "last"), [(True, [1]), (False, [])])
+def test_the_last_batch_of_what_was_there_is_known(
+    tmp_path: Path, available_now: bool, last: list[int]
+) -> None:
+    """Four numbers are two batches; of two sources, it is the last one of both."""
+    found: list[tuple[str, int]] = []
+
+    def arrived(name: str, rows: Any, batch: int) -> None:
+        del rows
+        if feeds.is_last(name):
+            found.append((name, batch))
+
+    feeds = OwnFeeds(available_now=available_now)
+    feeds.ask("one", Numbers(4), Files(str(tmp_path)), "spark/0", arrived)
+    while feeds.bring():
+        pass
+    assert found == [("one", batch) for batch in last]
+    found.clear()
+    feeds.ask("two", Numbers(4), Files(str(tmp_path)), "spark/1", arrived)
+    feeds.ask("three", Numbers(6), Files(str(tmp_path)), "spark/2", arrived)
+    while feeds.bring():
+        pass
+    assert found == ([("three", 2)] if available_now else [])

@@ -11,18 +11,20 @@ import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 
 import headrace
-from headrace.engine import archives, packaging
-from headrace.engine.archives import own_package, ship, top_modules, write_zip
-from headrace.engine.packaging import (
+from headrace.engine.spark import archives, packaging
+from headrace.engine.spark.archives import own_package, ship, top_modules, write_zip
+from headrace.engine.spark.packaging import (
     Needs,
     build_archive,
     check_files,
+    provide,
     requirements_of,
     thin_requirements,
 )
@@ -231,6 +233,34 @@ def test_a_file_whose_every_line_is_present_runs_no_pip(
 def test_an_option_that_names_no_usable_file_is_refused(needs: Needs, words: str) -> None:
     with pytest.raises(PackagingError, match=words):
         check_files(needs)
+
+
+def test_a_setup_file_that_is_missing_is_warned_of_where_workers_are_this_python(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    door: Any = SimpleNamespace(
+        is_local=True, distributions=dict, send=lambda _: pytest.fail("something was sent")
+    )
+    with caplog.at_level(logging.WARNING):
+        provide(Needs(setup_file="no/setup.py"), door)
+    (said,) = caplog.messages
+    assert "--setup_file=no/setup.py: there is no such file" in said
+    both = Needs(setup_file="no/setup.py", requirements_file="no.txt")
+    with pytest.raises(PackagingError, match="--requirements_file"):
+        provide(both, door)
+    with pytest.raises(PackagingError, match="must be named"):
+        provide(Needs(setup_file="no/other.py"), door)
+
+
+def test_a_setup_file_that_is_missing_is_refused_on_a_cluster() -> None:
+    door: Any = SimpleNamespace(is_local=False)
+    with pytest.raises(PackagingError, match="--setup_file=no/setup.py: there is no such file"):
+        provide(Needs(setup_file="no/setup.py"), door)
+    options = PipelineOptions(["--setup_file=no/setup.py", "--spark_master=spark://nowhere:1"])
+    pipeline = beam.Pipeline(runner=headrace.SparkRunner(), options=options)
+    _ = pipeline | beam.Create([1])
+    with pytest.raises(PackagingError, match="there is no such file"):  # before Spark starts
+        pipeline.run()
 
 
 def test_a_missing_pip_is_named_with_the_remedy(

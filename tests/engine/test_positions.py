@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from headrace.engine.manifests import LogRecord, SourceRecord
+from headrace.engine.checkpoint.manifests import LogRecord, SourceRecord
 from headrace.engine.positions import FAR_AHEAD, Intake, Positions, Sources, run_away
 from headrace.plan.clocks import MAX_TIME, MIN_TIME, SourceClock
 from headrace.plan.scripts import Script, ScriptStep, StepKind
@@ -132,3 +132,11 @@ def test_a_watermark_that_runs_away_from_the_clock_is_told_of_once() -> None:
     assert run_away(START, after, now=0) == ["events"]
     again = after.after(Intake(source="events"), far, now=0, wakeup=None)
     assert run_away(after, again, now=0) == []
+
+
+def test_the_last_batch_of_all_ends_every_source_and_counts() -> None:
+    intake = Intake(frame=object(), source="events", batch=0, last=True)
+    after = START.after(intake, {}, now=10, wakeup=None)
+    assert after.drained and after.batches == {"events": 0}
+    assert all(clock.ended for clock in after.clocks.values())
+    assert after.read == frozenset()  # the DataFrame is not bounded

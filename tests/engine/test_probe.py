@@ -13,9 +13,17 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from headrace.engine import probe
-from headrace.engine.probe import Answer, Expected, common, differences, explain, is_local, refuse
-from headrace.engine.session import settings_for
+from headrace.engine.spark import probe
+from headrace.engine.spark.probe import (
+    Answer,
+    Expected,
+    common,
+    differences,
+    explain,
+    is_local,
+    refuse,
+)
+from headrace.engine.spark.session import settings_for
 from headrace.errors import SessionError
 
 EXPECTED = Expected(python="3.11", beam="2.77.0", headrace="0.1.0")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.classic_door import ClassicDoor
 from headrace.engine.listening import TaskCount
 from headrace.engine.progress import looking, rest_seconds, tasks_done, view
+from headrace.engine.spark.classic_door import ClassicDoor
 
 PLAN: Any = SimpleNamespace(name="demo", shards=4, supersteps=(1, 2, 3))
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.doors import Job
-from headrace.engine.reused_plan import FEW_ROWS, PLANNING, reused_plan
-from headrace.engine.session import SparkTarget, find_target
+from headrace.engine.spark.doors import Job
+from headrace.engine.spark.reused_plan import FEW_ROWS, PLANNING, reused_plan
+from headrace.engine.spark.session import SparkTarget, find_target
 
 pytestmark = pytest.mark.spark
 

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.clientserver import ClientServerConnection
 
-from headrace.engine.classic_door import ClassicDoor
-from headrace.engine.session import (
+from headrace.engine.spark.classic_door import ClassicDoor
+from headrace.engine.spark.session import (
     SOCKETS_ENABLED,
     SOCKETS_FOLDER,
     check_version,
@@ -27,7 +28,7 @@ from tests.spark_session import shared_session
 def session(version: str, **settings: str) -> Any:
     """As much of a session as is looked at."""
     conf = SimpleNamespace(get=settings.get)
-    context = SimpleNamespace(getConf=lambda: conf, master="local[2]")
+    context = SimpleNamespace(_conf=conf, master="local[2]")
     return SimpleNamespace(version=version, sparkContext=context)
 
 
@@ -78,7 +79,8 @@ def test_a_temporary_folder_with_a_long_name_is_used_only_if_it_is_closed(
     long = tmp_path / ("x" * 60)
     long.mkdir(mode=0o700)
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    monkeypatch.setattr("headrace.engine.session._sockets", lambda: long / "headrace-sockets-1")
+    sockets = long / "headrace-sockets-1"
+    monkeypatch.setattr("headrace.engine.spark.session._sockets", lambda: sockets)
     assert socket_settings(True, {}) == {SOCKETS_ENABLED: "true"}
     long.chmod(0o755)
     assert socket_settings(True, {}) == {SOCKETS_ENABLED: "false"}
@@ -103,3 +105,30 @@ def test_a_session_made_in_another_thread_is_found_and_keeps_its_settings() -> N
     thread.join()
     assert found[0].parent.sparkContext is session.sparkContext
     assert dict(session.conf.getAll) == before
+
+
+@pytest.mark.spark
+def test_our_session_has_the_settings_of_the_users_and_asks_for_them_in_few_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """PySpark takes some 500 calls of the JVM for the same: two for each of its settings."""
+    users = shared_session().newSession()
+    odd = {
+        "spark.sql.session.timeZone": "Asia/Kathmandu", "spark.sql.ansi.enabled": "false",
+        "spark.sql.redaction.string.regex": "a -> b\nc = d",
+        "spark.sql.optimizer.excludedRules": "",
+    }  # fmt: skip
+    for name, value in odd.items():
+        users.conf.set(name, value)
+    calls: list[str] = []
+    send = ClientServerConnection.send_command
+
+    def counted(connection: Any, command: str) -> Any:
+        calls.append(command)
+        return send(connection, command)
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", counted)
+    target = find_target(users)
+    count = len(calls)
+    assert {name: target.session.conf.get(name) for name in odd} == odd
+    assert count < 100

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.classic_door import ClassicDoor
+from headrace.engine.spark.classic_door import ClassicDoor
 
 
 def spark(master: str, files: str) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.signals import ENDING, ToldToEndError, told_to_end
+from headrace.engine.signals import ENDING, EndRequestedError, end_on_request
 from tests.streaming.harness import until
 
 
@@ -34,7 +34,7 @@ def _as_a_terminal_starts_it() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_is_raised_in_the_block_and_means_what_it_did_behind_it(number: int) -> None:
-    with pytest.raises(ToldToEndError, match=signal.Signals(number).name), told_to_end():
+    with pytest.raises(EndRequestedError, match=signal.Signals(number).name), end_on_request():
         threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         wait_for_a_signal()
     assert [signal.getsignal(each) for each in ENDING] == [signal.SIG_DFL, signal.SIG_DFL]
@@ -50,7 +50,7 @@ def test_handlers_of_the_program_and_ignored_signals_stay(monkeypatch: pytest.Mo
     try:
         signal.signal(signal.SIGTERM, own)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
-        with told_to_end():
+        with end_on_request():
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGHUP)
             time.sleep(0.01)
@@ -66,7 +66,7 @@ def test_another_thread_changes_nothing() -> None:
     found: list[object] = []
 
     def look() -> None:
-        with told_to_end():
+        with end_on_request():
             found.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=look)
@@ -77,12 +77,12 @@ def test_another_thread_changes_nothing() -> None:
 
 OBEYS = """
 import os, signal, sys, threading
-from headrace.engine.signals import ToldToEndError, told_to_end
+from headrace.engine.signals import EndRequestedError, end_on_request
 try:
-    with told_to_end():
+    with end_on_request():
         os.kill(os.getpid(), signal.SIGTERM)
         threading.Event().wait(20)
-except ToldToEndError as told:
+except EndRequestedError as told:
     print("tidy", flush=True)
     if sys.argv[1] == "twice":
         os.kill(os.getpid(), signal.SIGTERM)

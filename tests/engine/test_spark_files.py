@@ -11,7 +11,7 @@ from zlib import crc32
 
 import pytest
 
-from headrace.engine.spark_files import unreadable
+from headrace.engine.checkpoint.spark_files import unreadable
 from headrace.state.files import Files
 
 COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'

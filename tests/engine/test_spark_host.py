@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from headrace.engine import spark_host
-from headrace.engine.launch import EPOCH_PROPERTY
-from headrace.engine.session import SparkTarget
+from headrace.engine.layouts import Layout
+from headrace.engine.spark.launch import EPOCH_PROPERTY
+from headrace.engine.spark.session import SparkTarget
 from headrace.engine.spark_host import MAX_PROPERTY_CHARS, PreparedRows, SparkHost, SparkRows
 from headrace.engine.tasks import EpochTasks
 from headrace.worker.entry import Epoch, from_text
@@ -121,7 +122,7 @@ def test_rows_that_sinks_want_are_made_by_a_plan_of_their_own() -> None:
         raise AssertionError(properties)
 
     kept = Kept()
-    rows = PreparedRows(job, "", lambda: cast("SparkRows", kept))
+    rows = PreparedRows(job, "", lambda: cast("SparkRows", kept), Layout.STAGES)
     rows.keep()
     assert kept.kept
     assert rows.reports() == [(1, b"kept")]

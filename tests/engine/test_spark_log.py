@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.manifests import LogRecord
-from headrace.engine.spark_log import problems, recorded
+from headrace.engine.checkpoint.manifests import LogRecord
+from headrace.engine.checkpoint.spark_log import problems, recorded
 from headrace.state.files import Files
 
 FOLDER = "spark/0"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from headrace.engine import session as session_module
-from headrace.engine.session import OWN_SETTINGS, find_target, settings_for, start
-from headrace.engine.spark_settings import Wish, given_before, read_conf
+from headrace.engine.spark import session as session_module
+from headrace.engine.spark.session import OWN_SETTINGS, find_target, settings_for, start
+from headrace.engine.spark.settings import Wish, given_before, read_conf
 from headrace.errors import OptionError, SessionError
 from headrace.runner import HeadraceOptions, wish_of  # type: ignore[attr-defined]
 

@@ -20,8 +20,8 @@ from apache_beam.options.value_provider import RuntimeValueProvider, StaticValue
 from apache_beam.testing.util import assert_that, equal_to
 
 import headrace
-from headrace.compiler.row_types import row_types
-from headrace.options import told_to_workers
+from headrace.compiler.proto.row_types import row_types
+from headrace.options import for_workers
 from tests.spark_session import shared_session
 
 pytestmark = pytest.mark.spark
@@ -97,7 +97,7 @@ def test_beams_plugins_are_imported_in_a_worker(
 def test_options_that_are_no_plain_values_stay_with_the_driver() -> None:
     options = PipelineOptions(["--unheard_of=7"])
     options.view_as(DebugOptions).experiments = [object()]
-    told = told_to_workers(options)
+    told = for_workers(options)
     assert "unheard_of" in told
     assert "experiments" not in told
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engine.checkpoint_reading import epochs_of, read_manifest
-from headrace.engine.fencing import incarnations_of
+from headrace.engine.checkpoint.fencing import incarnations_of
+from headrace.engine.checkpoint.reading import epochs_of, read_manifest
 from headrace.state.files import Files
 from tests.engine.driver_process import NO_LOCKS, STOP_EPOCH, committed, opened
 from tests.s3 import S3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.session import find_target
+from headrace.engine.spark.session import find_target
 
 #: Spark turns settings that begin so into variables of its Python workers' environment.
 TOLD_TO_WORKERS = "spark.sql.execution.pyspark."

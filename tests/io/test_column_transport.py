@@ -24,8 +24,8 @@ from headrace.errors import ColumnTypeError, TransportError
 from headrace.io.columns import arrow_schema
 from headrace.io.rows import row_class
 from headrace.worker.batched.batches import Columns
-from headrace.worker.exchange.column_writer import ColumnWriter, decode
-from headrace.worker.exchange.row_reader import RowReader
+from headrace.worker.ends.column_writer import ColumnWriter, decode
+from headrace.worker.ends.row_reader import RowReader
 from headrace.worker.exchange.super_tuples import PayloadKind, SuperTuple
 
 UTC = datetime.timezone.utc

@@ -18,8 +18,8 @@ from headrace.errors import ColumnTypeError
 from headrace.io.rows import row_class
 from headrace.plan.names import PARTITION_COLUMN, TIME_COLUMN, TIME_OR_DROP_COLUMN
 from headrace.worker.batched.batches import Columns
-from headrace.worker.exchange import row_reader
-from headrace.worker.exchange.row_reader import RowReader
+from headrace.worker.ends import row_reader
+from headrace.worker.ends.row_reader import RowReader
 
 NUMBERS = t.StructType([t.StructField("n", t.LongType())])
 TIME, PARTITION = TIME_COLUMN, PARTITION_COLUMN

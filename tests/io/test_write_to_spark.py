@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql import types as t
 
 import headrace
-from headrace.engine.session import find_target
+from headrace.engine.spark.session import find_target
 from headrace.errors import ColumnTypeError, OptionError, ResultError
 from headrace.io import ReadFromSpark, WriteToSpark, to_dataframe
 

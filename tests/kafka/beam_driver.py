@@ -16,7 +16,7 @@ def main(servers: str, kind: str) -> None:
     topic = f"xlang-{uuid.uuid4().hex}"
     made = shipped.CrossLanguageKafkaIO(servers, topic, kind == "KEYLESS")
     test = shipped.CrossLanguageKafkaIOTest()
-    from tests.kafka.broker import create
+    from headrace.lab.experiments.kafka.broker import create
 
     create(servers, topic, 2)
     test.run_kafka_write(made)

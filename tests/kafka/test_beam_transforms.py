@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import apache_beam as beam
 import numpy as np
@@ -13,10 +14,10 @@ from apache_beam.utils import subprocess_server
 
 import headrace
 from headrace.compiler.compile import compile_pipeline
-from headrace.errors import UnsupportedTransformError
+from headrace.errors import OptionError, UnsupportedTransformError
 from headrace.io.frames import frames_of
+from headrace.lab.experiments.kafka.memory_broker import MemoryKafka
 from headrace.testing import LocalRunner
-from tests.kafka.conftest import MemoryKafka
 
 SERVERS = {"bootstrap.servers": "b:1"}
 _SERIALIZATION = "org.apache.kafka.common.serialization."
@@ -91,13 +92,87 @@ def test_the_pipeline_of_a_read_can_be_compiled(arguments: dict[str, Any], bound
     """Also by way of its proto, into which Beam's own transform could not go."""
     pipeline = beam.Pipeline(runner=headrace.SparkRunner())
     found = pipeline | ReadFromKafka(
-        SERVERS, ["a"], with_metadata=True, redistribute=True, redistribute_num_keys=np.int32(2),
-        **arguments,
+        {**SERVERS, "auto.offset.reset": "earliest"}, ["a"], with_metadata=True,
+        redistribute=True, redistribute_num_keys=np.int32(2), **arguments,
     )
     assert found.is_bounded is bounded
     _ = found | beam.Map(lambda record: (record.topic, record.timestampTypeName, record.headers))
     proto = pipeline.to_runner_api()
     assert compile_pipeline(proto, shards=2, name="p", streaming=not bounded).supersteps
+
+
+def test_a_read_that_would_begin_where_it_ends_is_refused_with_the_remedy() -> None:
+    pipeline = beam.Pipeline(runner=headrace.SparkRunner())
+    with pytest.raises(UnsupportedTransformError, match="it would read nothing") as refused:
+        _ = pipeline | "Grind" >> ReadFromKafka(SERVERS, ["a"], max_num_records=10)
+    assert '"auto.offset.reset": "earliest"' in str(refused.value)
+    told = read_options(
+        ReadFromKafka({**SERVERS, "auto.offset.reset": "earliest"}, ["a"], max_num_records=10)
+    )
+    assert told["startingOffsets"] == "earliest"
+
+
+class GroupOfKafka:
+    """As much of a consumer as tells where its group stands: one partition of two."""
+
+    offsets: ClassVar[dict[int, int]] = {}
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        assert settings["group.id"] == "watchers"
+
+    def list_topics(self, **_: Any) -> Any:
+        parts = SimpleNamespace(partitions={0: None, 1: None}, error=None)
+        return SimpleNamespace(topics={"a": parts})
+
+    def get_watermark_offsets(self, *_: Any, **__: Any) -> tuple[int, int]:
+        return 10, 50
+
+    def committed(self, asked: list[Any], **_: Any) -> list[Any]:
+        for each in asked:
+            each.offset = self.offsets.get(each.partition, -1001)
+        return asked
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@pytest.mark.parametrize(
+    ("offsets", "reset", "begins"),
+    [
+        ({0: 17}, "latest", '{"a": {"0": 17, "1": 50}}'),
+        ({0: 17}, "earliest", '{"a": {"0": 17, "1": -2}}'),
+        ({0: 17, 1: 50}, "none", '{"a": {"0": 17, "1": 50}}'),
+        ({0: 3, 1: 20}, "earliest", '{"a": {"0": -2, "1": 20}}'),  # 3 is there no more
+        ({}, "earliest", "earliest"),
+        ({}, "latest", "latest"),
+    ],
+    ids=["one of two", "one of two, earliest", "both", "one is gone", "none", "none, latest"],
+)
+def test_a_read_begins_where_its_group_stands(
+    monkeypatch: pytest.MonkeyPatch, offsets: dict[int, int], reset: str, begins: str
+) -> None:
+    monkeypatch.setattr("confluent_kafka.Consumer", GroupOfKafka)
+    monkeypatch.setattr(GroupOfKafka, "offsets", offsets)
+    config = {**SERVERS, "group.id": "watchers", "auto.offset.reset": reset}
+    assert read_options(ReadFromKafka(config, ["a"]))["startingOffsets"] == begins
+
+
+def test_a_group_that_stands_nowhere_is_refused_where_there_is_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("confluent_kafka.Consumer", GroupOfKafka)
+    none = {**SERVERS, "group.id": "watchers", "auto.offset.reset": "none"}
+    with pytest.raises(OptionError, match="auto.offset.reset is none"):
+        read_options(ReadFromKafka(none, ["a"]))
+    latest = {**SERVERS, "group.id": "watchers"}
+    with pytest.raises(UnsupportedTransformError, match="it would read nothing"):
+        read_options(ReadFromKafka(latest, ["a"], max_num_records=5))
+
+
+def test_a_time_to_begin_at_comes_before_what_a_group_has_committed() -> None:
+    config = {**SERVERS, "group.id": "watchers"}
+    told = read_options(ReadFromKafka(config, ["a"], start_read_time=1_700_000_000_000))
+    assert told["startingTimestamp"] == "1700000000000"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -18,10 +19,10 @@ from apache_beam.transforms.window import TimestampedValue
 
 from headrace.errors import CheckpointError, OptionError
 from headrace.io import WriteToKafka
+from headrace.lab.experiments.kafka.broker import Broker
+from headrace.lab.experiments.kafka.memory_broker import MemoryKafka
 from headrace.state.crash_points import Point, Publication, observed
 from headrace.testing import LocalRunner
-from tests.kafka.broker import Broker
-from tests.kafka.conftest import MemoryKafka
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -49,7 +50,13 @@ class Count(beam.DoFn):  # type: ignore[misc]
         yield pair[0], f"{pair[0]} {seen.read()} {uuid.uuid4().hex}"
 
 
-def run(folder: Path, servers: str, topic: str, *, shards: int = 2, **more: Any) -> Any:
+def run(folder: Path, servers: str, topic: str, **more: Any) -> Any:
+    result = started(folder, servers, topic, **more)
+    result.wait_until_finish()
+    return result
+
+
+def started(folder: Path, servers: str, topic: str, *, shards: int = 2, **more: Any) -> Any:
     options = [f"--checkpoint={folder / 'checkpoint'}", f"--shards={shards}", "--progress=off"]
     options += more.pop("options", [])
     pipeline = beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(options))
@@ -62,9 +69,7 @@ def run(folder: Path, servers: str, topic: str, *, shards: int = 2, **more: Any)
         | beam.ParDo(Count())
         | WriteToKafka(servers, topic, key="text", value="text", max_per_transaction=2, **more)
     )
-    result = pipeline.run()
-    result.wait_until_finish()
-    return result
+    return pipeline.run()
 
 
 class EndedError(Exception):
@@ -118,6 +123,53 @@ def test_drivers_that_end_in_one_gap_after_the_other(
     assert counted([message[3] for message in memory_kafka.topics["t"]]) == RIGHT
 
 
+def test_the_next_epoch_runs_while_one_is_published_and_counts_if_that_is_killed(
+    memory_kafka: MemoryKafka, tmp_path: Path
+) -> None:
+    """The publication of epoch 2 stands still until epoch 3 counts, and then never goes on."""
+    counts = threading.Event()
+    epochs: list[int] = []
+
+    def look(point: Any, epoch: int, *more: str) -> None:
+        del more
+        if point is Point.AFTER_MANIFEST:
+            epochs.append(epoch)
+            if epoch == 3:
+                counts.set()
+        elif (point, epoch) == (Publication.STAGED, 2):
+            assert counts.wait(60)
+            raise EndedError
+
+    with observed(look), pytest.raises(EndedError):
+        run(tmp_path, "b:1", "t")
+    assert epochs == [0, 1, 2, 3]  # what is set aside and not published is of two epochs at most
+    assert len(memory_kafka.topics["t"]) == len(KEYS)
+    run(tmp_path, "b:1", "t", shards=3)
+    assert counted([message[3] for message in memory_kafka.topics["t"]]) == RIGHT
+
+
+def test_a_run_that_is_stopped_while_the_broker_is_away_ends_and_leaves_what_waits(
+    memory_kafka: MemoryKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    counts = threading.Event()
+
+    def look(point: Any, epoch: int, *more: str) -> None:
+        del more
+        if (point, epoch) == (Point.AFTER_MANIFEST, 2):
+            memory_kafka.away = 10**9
+        if (point, epoch) == (Point.AFTER_MANIFEST, 3):
+            counts.set()
+
+    with observed(look), caplog.at_level(logging.WARNING):
+        result = started(tmp_path, "b:1", "t")
+        assert counts.wait(60)
+        result.cancel()
+    assert "messages wait in the outbox" in caplog.text
+    memory_kafka.away = 0
+    run(tmp_path, "b:1", "t")
+    assert counted([message[3] for message in memory_kafka.topics["t"]]) == RIGHT
+
+
 def test_messages_of_one_key_keep_their_order(memory_kafka: MemoryKafka, tmp_path: Path) -> None:
     with ending((Publication.STAGED, 2)), pytest.raises(EndedError):
         run(tmp_path, "b:1", "t")
@@ -161,7 +213,8 @@ def test_an_older_copy_of_the_checkpoint_is_refused(
 
     def copy(point: Any, epoch: int, *more: str) -> None:
         del more
-        if (point, epoch) == (Publication.REMOVED, 1):
+        # Nobody writes then: the next epoch has not begun, nor what is published behind it.
+        if (point, epoch) == (Point.AFTER_MANIFEST, 1):
             shutil.copytree(tmp_path / "checkpoint", copied / "checkpoint")
 
     with observed(copy):
@@ -184,16 +237,23 @@ def test_batch_pipelines_publish_in_one_transaction(
     assert memory_kafka.markers == {}
 
 
+#: Where drivers end, one after the other. The first gaps of a publication are met by a start, which
+#: publishes what the driver before has left; the last ones behind the next epoch, which may count.
+ENDINGS = [
+    (Point.AFTER_SINKS, 1), (Point.AFTER_MANIFEST, 1), *((gap, 1) for gap in Publication),
+    *((gap, epoch) for epoch, gap in enumerate(Publication, 2)),
+]  # fmt: skip
+
+
 @pytest.mark.spark
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_with_a_real_broker_each_message_is_seen_once(broker: Broker, tmp_path: Path) -> None:
     """One run, ended in every gap of a publication, with the broker killed in between."""
     topic = broker.topic(3)
-    gaps = [*Publication, Point.AFTER_MANIFEST, Point.AFTER_SINKS]
-    for epoch, gap in enumerate(gaps, 1):  # epoch 0 has no messages
-        with ending((gap, epoch)), pytest.raises(EndedError):
+    for number, end in enumerate(ENDINGS):  # epoch 0 has no messages
+        with ending(end), pytest.raises(EndedError):
             run(tmp_path, broker.servers, topic)
-        if epoch == 2:
+        if number == 3:
             broker.kill()
             broker.start()
     run(tmp_path, broker.servers, topic)
@@ -201,3 +261,37 @@ def test_with_a_real_broker_each_message_is_seen_once(broker: Broker, tmp_path: 
     assert counted([message.value() for message in found]) == RIGHT
     # A reader of everything sees what was sent and never counted, too: the kills did hit.
     assert len(broker.read(topic, "read_uncommitted")) > len(found)
+
+
+@pytest.mark.spark
+def test_a_hanging_transaction_is_told_of(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction on the marker that nobody ends: the broker answers, the sink says why not."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    from headrace.io.kafka import transactions
+    from headrace.io.kafka.publish import AwayError
+
+    monkeypatch.setattr(transactions, "_SECONDS", 5.0)
+    topic = broker.topic()
+    hanging = Producer({"bootstrap.servers": broker.servers, "transactional.id": "another"})
+    group = Consumer({"bootstrap.servers": broker.servers, "group.id": "sink"})
+    hanging.init_transactions(30)
+    hanging.begin_transaction()
+    hanging.send_offsets_to_transaction(
+        [TopicPartition(topic, 0, 7)], group.consumer_group_metadata(), 30
+    )
+    producer = transactions.TransactionalProducer(
+        transactions.Address(
+            step="Write", topic=topic, options={"bootstrap.servers": broker.servers}, name="sink"
+        )
+    )
+    try:
+        with pytest.raises(AwayError, match="Write: .* a transaction on it is open in the broker"):
+            producer.position()
+        hanging.abort_transaction(30)
+        assert producer.position() is None
+    finally:
+        producer.close()
+        group.close()

@@ -12,6 +12,7 @@ import pytest
 from headrace.errors import CheckpointError, MarkerLostError
 from headrace.io.kafka.publish import (
     AwayError,
+    Messages,
     Position,
     Publisher,
     Rules,
@@ -52,7 +53,7 @@ class FakeProducer:
         self._check("position")
         return self._broker.marker
 
-    def stage(self, messages: Sequence[Any], after: Position) -> None:
+    def stage(self, messages: Messages, after: Position) -> None:
         self._check("stage")
         self._open = (list(messages), after)
 

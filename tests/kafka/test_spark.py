@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from headrace.engine.jars import fetch, fetched
+from headrace.engine.spark.jars import fetch, fetched
 from headrace.errors import HeadraceError
+from headrace.lab.experiments.kafka.broker import Broker
 from tests.kafka import driver
-from tests.kafka.broker import Broker
 from tests.places import SLOW
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -1,4 +1,4 @@
-"""Reads back what a drain has written as lines of JSON."""
+"""Reads back what a sink has written as lines of JSON."""
 
 from __future__ import annotations
 

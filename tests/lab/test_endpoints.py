@@ -1,4 +1,4 @@
-"""Sources, drains and the rows that drains keep."""
+"""Sources, sinks and the rows that sinks keep."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from headrace.errors import OptionError
 from headrace.lab.data.timeline import Timeline
 from headrace.lab.endpoints import event_log, line_log
 from headrace.lab.endpoints.names import (
-    Drain,
-    DrainKind,
+    Sink,
+    SinkKind,
     Source,
     SourceKind,
-    read_drain,
+    read_sink,
     read_source,
 )
 from headrace.lab.endpoints.rows import (
@@ -39,9 +39,9 @@ TOY = toy.ToyGenerator(toy.ToySettings(events=25))
 def test_endpoints_are_read_by_name_and_path() -> None:
     assert read_source("generator") == Source(SourceKind.GENERATOR)
     assert read_source("spark:log:of/today") == Source(SourceKind.SPARK, "log:of/today")
-    assert read_drain("spark:rows") == Drain(DrainKind.SPARK, "rows")
-    assert {read_drain(kind.value).kind for kind in DrainKind if kind is not DrainKind.SPARK} == (
-        set(DrainKind) - {DrainKind.SPARK}
+    assert read_sink("spark:rows") == Sink(SinkKind.SPARK, "rows")
+    assert {read_sink(kind.value).kind for kind in SinkKind if kind is not SinkKind.SPARK} == (
+        set(SinkKind) - {SinkKind.SPARK}
     )
 
 
@@ -61,14 +61,14 @@ def test_a_source_that_makes_no_sense_is_refused(text: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nul", "there is no drain 'nul'; there are file, vector, console, meter, spark, null"),
-        ("spark", "the drain spark needs a path"),
-        ("file:x", "the drain file has no path; --output"),
+        ("nul", "no sink 'nul'; there are file, vector, columns, console, meter, spark, null"),
+        ("spark", "the sink spark needs a path"),
+        ("file:x", "the sink file has no path; --output"),
     ],
 )
-def test_a_drain_that_makes_no_sense_is_refused(text: str, told: str) -> None:
+def test_a_sink_that_makes_no_sense_is_refused(text: str, told: str) -> None:
     with pytest.raises(OptionError, match=told):
-        read_drain(text)
+        read_sink(text)
 
 
 @given(st.lists(st.tuples(st.text(), st.integers(-(2**62), 2**62), st.floats(allow_nan=False))))

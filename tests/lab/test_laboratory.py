@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 from headrace.cli.main import main
-from headrace.lab.experiments.fake import FakeBench
+from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.experiments.fake import FakeBench, FakeSettings
 from headrace.lab.experiments.sustainable import find_rate
-from headrace.lab.experiments.trial import Load, Trial
 from headrace.lab.laboratory import run_spec
+from headrace.lab.latency_figures import share_figures
+from headrace.lab.notes import Notes
+from headrace.lab.record.trial import Load, Trial
+from headrace.lab.report.choosing import filled
+from headrace.lab.report.compared import MEMORY, SHARED_MEMORY, compared
 from headrace.lab.report.page import page
 from headrace.lab.results.folder import RunFolder
 from headrace.lab.spec import read_spec
+from headrace.lab.who import Who
 
 SPEC = """
 name = "cut"
@@ -99,6 +105,100 @@ def test_the_command_line_says_where_it_is_kept(
     (folder,) = (tmp_path / "r").iterdir()
     assert status == 130
     assert f"headrace: interrupted: what was measured is in {folder}" in capsys.readouterr().err
+
+
+def test_every_probe_of_a_search_is_kept_and_the_queue_of_the_ramp(tmp_path: Path) -> None:
+    spec = SPEC.replace("[sustainable]", "[tuning]\nprobe_seconds = 10\n[sustainable]\nramp = true")
+    folder = run_spec(read_spec(spec), tmp_path)
+    probes = [each for each in folder.summary().probes if each.system == "one"]
+    assert {each.experiment for each in probes} == {"tuning", "sustainable"}
+    found = [each for each in probes if each.experiment == "sustainable"]
+    # After tuning the search begins at what that has found, and needs no ramp.
+    assert {each.status for each in found} == {"kept up", "fell behind"}
+    for each in found:
+        assert each.status == ("kept up" if each.rate <= 2_000 else "fell behind") or (
+            each.rate == pytest.approx(2_000, rel=0.06)
+        )
+        assert bool(each.reason) == (each.status == "fell behind")
+    assert found[-1].is_confirmation
+
+
+def test_the_queue_of_a_ramp_grows_from_the_rate_that_is_too_high(tmp_path: Path) -> None:
+    text = SPEC.replace("[sustainable]", "[sustainable]\nramp = true")
+    folder = run_spec(read_spec(text), tmp_path)
+    first = next(each for each in folder.summary().probes if each.system == "one")
+    assert (first.status, first.reason) == ("estimated", "a ramp, which gives an estimate")
+    (ramp,) = [s for s in folder.series() if (s.system, s.experiment) == ("one", "ramp")]
+    assert not len(ramp.due)  # its results are no figure
+    below, above = ramp.queue_rates <= 2_000, ramp.queue_rates > 2_000
+    assert ramp.queue_lengths[below].max() <= 1 < ramp.queue_lengths[above].max()
+    assert ramp.queue_rates[0] == 1_000
+
+
+def test_latency_at_shares_of_the_rate_is_that_of_the_fake(tmp_path: Path) -> None:
+    """Results leave at multiples of 0.4 s: half of that on average, nearly all of it at the p99."""
+    text = SPEC.replace("capacity", "epoch_seconds = 0.4\ndelay_seconds = 0.1\ncapacity")
+    text = text.replace("repeats = 3", "repeats = 1\nshare = 0.5\nshares = [0.25, 0.5, 0.9]")
+    for series in ("false", "true"):
+        told = text.replace("[sustainable]", f"[sustainable]\nin_series = {series}")
+        folder = run_spec(read_spec(told), tmp_path)
+        values = {f.key[2:]: f.value for f in folder.summary().figures if f.system == "one"}
+        rate = values["sustainable", "rate"]
+        assert rate is not None
+        for share in (0.25, 0.5, 0.9):
+            of = f"{share:.0%}"
+            assert values["latency by rate", f"rate at {of}"] == pytest.approx(rate * share)
+            p50, p99 = (values["latency by rate", f"{each} at {of}"] for each in ("p50", "p99"))
+            assert p50 == pytest.approx(0.1 + 0.2, rel=0.05)
+            assert p99 == pytest.approx(0.1 + 0.4, rel=0.05)
+        assert values["latency", "p99"] == values["latency by rate", "p99 at 50%"]
+        assert [s.experiment for s in folder.series() if s.system == "one"] == [
+            "sustainable", "latency", "latency at 25%", "latency at 90%",
+        ]
+
+
+def test_latency_at_a_share_is_void_where_the_answer_is_wrong() -> None:
+    trial = FakeBench(FakeSettings(drop_every=100)).trial(Load(schedule=Schedule.steady(900, 10)))
+    notes = Notes()
+    share_figures(notes, Who("fake", "count"), 0.9, 900.0, trial)
+    assert [figure.name for figure in notes.figures] == ["rate at 90%", "p50 at 90%", "p99 at 90%"]
+    for figure in notes.figures:
+        assert figure.value is None and figure.void.startswith("wrong answer")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "name"),
+    [
+        (["headrace"], "peak memory"), (["spark", "pyflink"], "peak memory"),
+        (["headrace", "spark"], "peak memory with a shared JVM"),
+    ],
+)
+def test_memory_of_systems_in_one_jvm_is_told_as_shared_and_compared_with_nobodys(
+    kinds: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.lab.measure.bench_of", lambda _system: FakeBench())
+    systems = "".join(f"[systems.{kind}]\n" for kind in kinds)
+    spec = f"name = 'memory'\n{systems}[latency]\nrate = 500\nseconds = 10\nrepeats = 1\n"
+    folder = run_spec(read_spec(spec), tmp_path)
+    found = {f.name for f in folder.summary().figures if f.system == kinds[0] and f.unit == "bytes"}
+    assert name in found and len(found & {MEMORY.name, SHARED_MEMORY.name}) == 1
+    told = filled("<!-- lab: memory -->\n<!-- lab: end -->\n", folder, "x")
+    cell = "**95 MiB**" if name == MEMORY.name else "95 MiB, shared"
+    assert f"| `count` | {cell} |" in told
+    assert (MEMORY in [each.what for each in compared(folder.summary(), kinds[0])]) == (
+        kinds == ["spark", "pyflink"]
+    )
+
+
+def test_a_runner_in_the_labs_own_process_has_no_figure_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told to hold half a megabyte: what it added to a process that had loaded Beam."""
+    monkeypatch.setattr("headrace.lab.measure.bench_of", lambda _system: FakeBench())
+    spec = "[systems.direct]\n[latency]\nrate = 500\nseconds = 10\nrepeats = 1\n"
+    figures = run_spec(read_spec(spec), tmp_path).summary().figures
+    names = {figure.name for figure in figures if figure.experiment == "cost"}
+    assert "cpu" in names and not any("memory" in name for name in names)
 
 
 def test_a_whole_run_was_not_interrupted(tmp_path: Path) -> None:

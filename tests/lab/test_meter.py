@@ -12,7 +12,7 @@ from headrace.lab.meter import Process, peak_bytes, tree, workers
 
 def made(*processes: tuple[int, int, str]) -> list[Process]:
     return [
-        Process(pid=pid, parent=parent, command=command, cpu_seconds=1.0)
+        Process(pid=pid, parent=parent, command=command, own_seconds=1.0, cpu_seconds=1.0)
         for pid, parent, command in processes
     ]
 

@@ -33,7 +33,7 @@ from headrace.lab.reference import (
     texts_of,
     to_text,
 )
-from headrace.lab.run import Report, expected, run_workload
+from headrace.lab.run import RunReport, expected, run_workload
 from headrace.lab.systems.choose import SYSTEMS, choose
 from headrace.lab.systems.system import Request
 from headrace.lab.workload import Mode, Row, Workload, all_rows
@@ -190,7 +190,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def direct(folder: Path, workload: Workload = toy.WORKLOADS[0], **settings: Any) -> Report:
+def direct(folder: Path, workload: Workload = toy.WORKLOADS[0], **settings: Any) -> RunReport:
     request = Request(
         workload=workload, settings=toy.ToySettings(**settings), mode=Mode.BATCH, folder=folder
     )

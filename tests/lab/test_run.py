@@ -10,8 +10,8 @@ import pytest
 
 from headrace.errors import OptionError, UnsupportedTransformError
 from headrace.lab.catalog import CATALOG
-from headrace.lab.endpoints.names import Drain, DrainKind, Source, SourceKind
-from headrace.lab.run import Report, run_workload
+from headrace.lab.endpoints.names import Sink, SinkKind, Source, SourceKind
+from headrace.lab.run import RunReport, run_workload
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.system import Glance, Request
 from headrace.lab.workload import Mode, Row
@@ -35,11 +35,11 @@ def request(folder: Path, name: str = "counts", **changes: Any) -> Request:
     return Request(**fields)
 
 
-def direct(asked: Request, **more: Any) -> Report:
+def direct(asked: Request, **more: Any) -> RunReport:
     return run_workload(asked, choose("direct"), **more)
 
 
-def rows_of(report: Report) -> list[Row]:
+def rows_of(report: RunReport) -> list[Row]:
     assert report.outcome.rows is not None
     return sorted(report.outcome.rows.read(toy.COLUMNS))
 
@@ -78,20 +78,20 @@ def test_rows_are_written_as_json_lines(tmp_path: Path) -> None:
     assert list(first) == ["start", "value", "times"]
 
 
-@pytest.mark.parametrize("kind", [DrainKind.NULL, DrainKind.METER, DrainKind.CONSOLE])
-def test_a_drain_that_keeps_nothing_counts_and_is_not_judged(
-    tmp_path: Path, kind: DrainKind, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kind", [SinkKind.NULL, SinkKind.METER, SinkKind.CONSOLE])
+def test_a_sink_that_keeps_nothing_counts_and_is_not_judged(
+    tmp_path: Path, kind: SinkKind, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = direct(request(tmp_path, drain=Drain(kind)))
+    report = direct(request(tmp_path, sink=Sink(kind)))
     assert report.verdict is None
-    assert report.unjudged == f"the drain {kind.value} keeps no rows"
+    assert report.unjudged == f"the sink {kind.value} keeps no rows"
     assert report.row_count == 9
     printed = capsys.readouterr().out.splitlines()
-    if kind is DrainKind.CONSOLE:
+    if kind is SinkKind.CONSOLE:
         assert sorted(printed) == sorted("\t".join(map(str, row)) for row in ANSWER)
     else:
         assert printed == []
-    if kind is DrainKind.METER:
+    if kind is SinkKind.METER:
         assert report.outcome.notes == (
             "window to 1600000010.000: 3 rows", "window to 1600000020.000: 3 rows",
             "window to 1600000030.000: 3 rows",
@@ -146,10 +146,10 @@ def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
     [
         ({"source": Source(SourceKind.FILE, "no/such/file")}, "there is no file no/such/file"),
         ({"source": Source(SourceKind.SPARK)}, "the system must be headrace or spark"),
-        ({"drain": Drain(DrainKind.SPARK, "x")}, "the system must be headrace or spark"),
+        ({"sink": Sink(SinkKind.SPARK, "x")}, "the system must be headrace or spark"),
         ({"name": "batch-only"}, "toy batch-only can be run in batch only"),
     ],
-    ids=["file", "source", "drain", "mode"],
+    ids=["file", "source", "sink", "mode"],
 )
 def test_what_cannot_be_run_is_refused_with_the_reason(
     tmp_path: Path, changes: dict[str, Any], told: str
@@ -208,7 +208,7 @@ def test_headrace_and_spark_alone_give_the_same_answer_in_streaming(
         assert rows_of(report) == ANSWER
         assert report.outcome.checkpoint_bytes
         assert f"Spark {spark.version}" in report.outcome.engine
-    assert [glance.events for glance in seen[:-1]] == [25, 25, 25]
+    assert [glance.events for glance in seen[:-1]] == [25, 25]  # a start for each
     assert seen[-1].events == 26  # one more closes the last window
     day = (toy.START // toy.SECOND // 86_400 + 1000) * 86_400
     assert seen[-1].watermark == day * toy.SECOND

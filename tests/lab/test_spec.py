@@ -38,6 +38,14 @@ def test_a_spec_has_its_systems_and_its_experiments_in_their_order() -> None:
         ("[systems.fake]\n[latency]", "needs \\[sustainable\\]"),
         ("[systems.fake]\n[scaling]", "scaling searches with the settings of"),
         ("latency = 3\n[systems.fake]\n", "latency is no table"),
+        ("[systems.fake]\n[sustainable]\n[latency]\nrate = 5\nshares = [0.5]", "leave one of them"),
+        ("[systems.fake]\n[sustainable]\n[latency]\nshares = [1.5]", "above 0 and at most 1.0"),
+        ("[systems.fake]\nfirst_rate = {q99 = 5}\n[sustainable]", "first_rate names 'q99'"),
+        ("[systems.fake]\nfirst_rate = {count = 'x'}\n[sustainable]", "first_rate is {'count': "),
+        (
+            '[systems.fake]\n[sustainable]\n[latency]\nshares_questions = ["state"]',
+            "latency names the question 'state', and the run has",
+        ),
     ],
 )
 def test_what_a_spec_cannot_say_is_refused_by_name(text: str, said: str) -> None:
@@ -75,6 +83,28 @@ def test_a_system_may_have_a_first_rate_of_its_own() -> None:
         read_spec(text.replace("50000", "'much'"))
 
 
+def test_a_search_that_is_told_where_it_ends_makes_small_steps_and_no_ramp() -> None:
+    text = """
+    questions = ["count", "state"]
+    [systems.fake]
+    capacity = 5000
+    first_rate = {count = 4800}
+    [sustainable]
+    ramp = true
+    first_rate = 100
+    precision = 0.3
+    probe_seconds = 12
+    confirm_seconds = 12
+    """
+    measuring = Measuring(read_spec(text))
+    measuring.run()
+    tried = {q: [p for p in measuring.probes if p.question == q] for q in ("count", "state")}
+    assert [(p.rate, p.status) for p in tried["count"]] == [
+        (4_800, "kept up"), (pytest.approx(4_800 * 1.3), "fell behind"),
+    ]
+    assert tried["state"][0].status == "estimated"
+
+
 def test_searches_begin_where_the_system_says() -> None:
     text = """
     [systems.fake]
@@ -93,3 +123,26 @@ def test_searches_begin_where_the_system_says() -> None:
     first = {line.split()[0]: line for line in reversed(said) if "events/s" in line}
     assert "4,000 events/s" in first["fake"]
     assert " 10 events/s" in first["other"]
+
+
+def test_first_rates_of_another_machine_are_taken_as_high_as_this_one_is_fast() -> None:
+    text = """
+    questions = ["count", "state"]
+    [systems.fake]
+    capacity = 5000
+    first_rate = {count = 1600}
+    [systems.other]
+    kind = "fake"
+    capacity = 5000
+    first_rate = 400
+    [sustainable]
+    first_rate = 100
+    loops_per_second = 10e6
+    probe_seconds = 12
+    confirm_seconds = 12
+    """
+    measuring = Measuring(read_spec(text), loops_per_second=25e6)
+    measuring.run()
+    first = {(p.system, p.question): p.rate for p in reversed(measuring.probes)}
+    assert first["fake", "count"] == 4_000
+    assert first["other", "count"] == 1_000

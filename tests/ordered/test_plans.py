@@ -148,6 +148,7 @@ def test_where_bundles_are_cut_does_not_show_in_an_ordered_run() -> None:
     assert len(rows(1)) > 1  # the option does what it says where order does not count
 
 
+@pytest.mark.spark
 def test_on_spark_rows_come_in_the_order_of_the_frame(spark: Any) -> None:
     frame = spark.range(0, 5_000, 1, 3).selectExpr("cast(id % 7 as string) AS key", "id AS number")
 
@@ -170,6 +171,7 @@ def test_on_spark_rows_come_in_the_order_of_the_frame(spark: Any) -> None:
     assert rows(3) == alone
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_sink_in_order_on_spark_writes_files_in_order(
     spark: Any, tmp_path: Any, shards: int

@@ -165,7 +165,7 @@ def our_panes(
         writer.flush()
     assert sum(row.elements for row in rows) == len(elements)
     panes: Counter[Pane] = Counter()
-    preferred_executors: dict[str, int] = {}
+    shard_of: dict[str, int] = {}
     for shard in range(shards):
         grouper = make_grouper(coder, windowing, grouping, memory_bytes)
         for row in rows:
@@ -175,7 +175,7 @@ def our_panes(
         def push(values: list[Any], meta: Any, shard: int = shard) -> None:
             for element in elements_of(values, meta):
                 key = repr(element.value[0])
-                assert preferred_executors.setdefault(key, shard) == shard
+                assert shard_of.setdefault(key, shard) == shard
                 panes[pane(element)] += 1
 
         grouper.emit(push)

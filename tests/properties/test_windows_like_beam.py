@@ -39,6 +39,12 @@ def test_fixed_windows_are_beams(size: Any, offset: Any, times: list[int]) -> No
     assert assigned(fn, times) == beams(fn, times)
 
 
+@given(SIZES, st.lists(MICROS, min_size=1, max_size=8))
+def test_sessions_open_where_beams_do(gap: Any, times: list[int]) -> None:
+    fn = window.Sessions(gap)
+    assert assigned(fn, times) == beams(fn, times)
+
+
 @given(
     st.integers(1, 60), st.integers(1, 20), OFFSETS, st.booleans(),
     st.lists(MICROS, min_size=1, max_size=8),

@@ -94,7 +94,7 @@ def test_the_past_is_bounded_and_older_copies_are_built_anew() -> None:
     assert names(merged.owed(at(3))) == ["merged"]
 
 
-def test_a_standing_survives_its_encoding_though_the_name_has_blanks() -> None:
+def test_an_applied_version_survives_its_encoding_though_the_name_has_blanks() -> None:
     applied = AppliedVersion(link="state/a b/1.log", version=BETWEEN, mark=5)
     assert AppliedVersion.decode(applied.encode()) == applied
 

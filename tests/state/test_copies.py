@@ -181,25 +181,25 @@ def about(root: Path, write: Callable[[lmdb.Environment], None]) -> None:
         write(env)
 
 
-def put_standing(data: bytes) -> Callable[[lmdb.Environment], None]:
+def put_version(data: bytes) -> Callable[[lmdb.Environment], None]:
     def write(env: lmdb.Environment) -> None:
         with env.begin(write=True) as txn:
-            txn.put(b"standing", data, db=env.open_db(b"about", txn))
+            txn.put(b"applied", data, db=env.open_db(b"about", txn))
 
     return write
 
 
-def drop_standing(env: lmdb.Environment) -> None:
+def drop_version(env: lmdb.Environment) -> None:
     with env.begin(write=True) as txn:
-        txn.delete(b"standing", db=env.open_db(b"about", txn))
+        txn.delete(b"applied", db=env.open_db(b"about", txn))
 
 
-def test_a_standing_that_cannot_be_read_gives_way_to_a_new_copy(
+def test_a_version_that_cannot_be_read_gives_way_to_a_new_copy(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     chain = filled(tmp_path, "one")
-    spoiled = [put_standing(data) for data in (b"", b"\xff\xfe 1 x", b"x y z", b"1 2")]
-    for number, write in enumerate([*spoiled, drop_standing]):
+    spoiled = [put_version(data) for data in (b"", b"\xff\xfe 1 x", b"x y z", b"1 2")]
+    for number, write in enumerate([*spoiled, drop_version]):
         forget_local()
         shutil.rmtree(tmp_path / "local")
         opened(tmp_path, chain, "one").close()

@@ -18,7 +18,7 @@ from apache_beam.transforms import core
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.utils.timestamp import Duration
 
-from headrace.engine.session import start_session
+from headrace.engine.spark.session import start_session
 from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.runner import SparkRunner
 

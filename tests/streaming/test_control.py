@@ -18,8 +18,8 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.testing import test_stream
 from apache_beam.transforms import trigger, window
 
-from headrace.engine.checkpoint_reading import epochs_of, read_description, read_manifest
-from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.checkpoint.checkpoints import Checkpoint
+from headrace.engine.checkpoint.reading import epochs_of, read_description, read_manifest
 from headrace.io import ReadFromSpark
 from headrace.runner import StreamResult
 from headrace.state.files import Files
@@ -183,7 +183,7 @@ ENDLESS = textwrap.dedent(
     from apache_beam.options.pipeline_options import PipelineOptions
     from apache_beam.transforms import window
 
-    from headrace.engine.session import start_session
+    from headrace.engine.spark.session import start_session
     from headrace.io import ReadFromSpark
     from headrace.runner import SparkRunner
 

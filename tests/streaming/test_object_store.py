@@ -13,19 +13,19 @@ import apache_beam as beam
 import pytest
 
 from headrace.cli.main import main as command
-from headrace.engine.checkpoint_reading import epochs_of
-from headrace.engine.fencing import incarnations_of
-from headrace.engine.spark_folders import see_that_spark_can_open, spark_folder
+from headrace.engine.checkpoint.fencing import incarnations_of
+from headrace.engine.checkpoint.reading import epochs_of
+from headrace.engine.spark.folders import see_that_spark_can_open, spark_folder
 from headrace.errors import CheckpointError
 from headrace.io import ReadFromSpark
-from headrace.state.crash_points import Point, observed
 from headrace.state.files import Files
+from headrace.testing import faults
+from headrace.testing.faults import Point
 from tests.places import SLOW
 from tests.s3 import REGION, S3
 from tests.spark_session import shared_session
 from tests.streaming.harness import Inbox, finished, streaming
 from tests.streaming.store_driver import KEYS, STEPS, run, written
-from tests.streaming.test_crash_gaps import EndedError
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -50,15 +50,10 @@ def test_a_run_that_ends_in_a_gap_goes_on_from_the_store(
 ) -> None:
     place = s3.place(tmp_path.name)
 
-    def end(point: Point, epoch: int, *more: str) -> None:
-        del more
-        if (point, epoch) == (gap, 2):
-            raise EndedError
-
     def start(copies: str) -> None:
         run(place, str(output), str(tmp_path / copies), spark=shared_session())
 
-    with observed(end), pytest.raises(EndedError):
+    with faults.driver_ends(gap, 2):
         start("first")
     assert epochs_of(Files(place))[-1] == (2 if gap is Point.AFTER_MANIFEST else 1)
     start("elsewhere")  # as on another machine: all state must come from the store

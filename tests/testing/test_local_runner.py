@@ -19,7 +19,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger, window
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 
-from headrace.engine.fencing import claimed
+from headrace.engine.checkpoint.fencing import claimed
 from headrace.errors import (
     CheckpointError,
     ResultError,

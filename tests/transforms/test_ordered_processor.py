@@ -15,7 +15,7 @@ from headrace.errors import OptionError
 from headrace.testing import LocalRunner
 from headrace.transforms import OrderedProcessor, sequence
 from headrace.transforms.replay import at, play, replay, until
-from headrace.transforms.sequence import Place, Waiting
+from headrace.transforms.sequence import Arrival, Waiting
 
 FEW = settings(max_examples=8, deadline=None)  # each runs a pipeline
 
@@ -106,13 +106,13 @@ class Model:
         self.far: list[Any] = []
         self.loads = 0
 
-    def give(self, number: int) -> Place | list[int]:
+    def give(self, number: int) -> Arrival | list[int]:
         """Gives the numbers that were processed, or what else became of this one."""
         if number != self.following:
-            place = self.waiting.place(number, self.following, self.most)
-            if place is Place.WAITS:
+            arrival = self.waiting.arrival(number, self.following, self.most)
+            if arrival is Arrival.WAITS:
                 self.far += self.waiting.put(number, number)
-            return place
+            return arrival
         done = [number]
         self.following += 1
         while True:
@@ -136,7 +136,7 @@ def test_the_books_agree_with_a_plain_set(numbers: list[int], most: int, near: i
         for number in numbers:
             found = model.give(number)
             if number < following or number in held:
-                assert found is Place.DUPLICATE
+                assert found is Arrival.DUPLICATE
             elif number == following:
                 expected = [number]
                 while expected[-1] + 1 in held:
@@ -145,10 +145,10 @@ def test_the_books_agree_with_a_plain_set(numbers: list[int], most: int, near: i
                 following = expected[-1] + 1
                 assert found == expected
             elif number > following + most:
-                assert found is Place.AHEAD
+                assert found is Arrival.AHEAD
             else:
                 held.add(number)
-                assert found is Place.WAITS
+                assert found is Arrival.WAITS
             assert len(model.waiting) == len(held) <= most
             assert len(model.waiting.near) <= near
             assert {*model.waiting.near, *(n for n, _ in model.far)} == held
@@ -160,6 +160,6 @@ def test_what_waits_far_is_read_seldom() -> None:
     order = list(range(1, 10_001))
     random.Random(3).shuffle(order)
     for number in order:
-        assert model.give(number) is Place.WAITS
+        assert model.give(number) is Arrival.WAITS
     assert model.give(0) == list(range(10_001))
     assert model.loads <= 40

@@ -1,4 +1,4 @@
-"""Ten faults, each put into a stream that was well: what runs, and when it falls ill.
+"""Eleven faults, each put into a stream that was well: what runs, and when it falls ill.
 
 A fault is a pipeline on `LocalRunner`, rows for its epochs, and the number of the batch with which
 it begins. `diagnosed` gives what the page said, and after how many epochs.
@@ -29,7 +29,7 @@ from apache_beam.transforms.userstate import (
 from apache_beam.transforms.window import FixedWindows
 from pytest import MonkeyPatch
 
-from headrace.engine import checkpoints
+from headrace.engine.checkpoint import checkpoints
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark, WriteToSpark
 from headrace.testing import LocalRunner, ScriptedStream
 from headrace.testing.runner import LocalStreamResult
@@ -222,6 +222,28 @@ def with_slow_sink(bed: Bed, p: beam.Pipeline) -> None:
     _sunk(pairs, bed, deliver)
 
 
+class WriteAndPublish(WriteToSpark):
+    """Sets rows aside, as it were, and publishes them when they count; in its own time."""
+
+    has_outbox = True
+
+    def __init__(self, bed: Bed) -> None:
+        super().__init__(function=bed.deliver, schema="key string, n long")
+        self._bed = bed
+
+    def publish(self, delivery: Any, give_up: Callable[[], bool]) -> None:
+        del delivery, give_up
+        time.sleep(SLOW_SECONDS if self._bed.ill else 0.0)
+
+
+def with_slow_publishing(bed: Bed, p: beam.Pipeline) -> None:
+    pairs = bed.read(p) | beam.WindowInto(FixedWindows(10)) | "Join" >> beam.GroupByKey()
+    named = pairs | "Name" >> beam.Map(lambda pair: (str(pair[0]), 1)).with_output_types(
+        tuple[str, int]
+    )
+    named | "Out" >> WriteAndPublish(bed)
+
+
 def well(bed: Bed, p: beam.Pipeline) -> None:
     pairs = bed.read(p)
     _sunk(pairs | "Total" >> beam.ParDo(CountLast()), bed)
@@ -256,6 +278,7 @@ FAULTS = (
     Fault("a silent partition", grouped, "source partition 3 of Clicks holds the watermark",
           {"silent": "3"}),
     Fault("a slow sink", with_slow_sink, "sink Out takes "),
+    Fault("slow publishing", with_slow_publishing, "publishing of Out holds epochs"),
     Fault("state without end", with_state, "state of Remember grows", {"new_keys": True}),
     Fault("timers a day ahead", with_timers,
           "timers far ahead hold the watermark at Sessions"),

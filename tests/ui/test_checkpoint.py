@@ -13,6 +13,8 @@ from headrace.testing import LocalRunner, ScriptedStream
 from headrace.ui.checkpoint import CheckpointWatch, checkpoint_files
 from tests.ui.faults import COLUMNS, Bed, grouped, rows
 
+ROOT = Path(__file__).parents[2]
+
 
 def listed(folder: Path) -> dict[str, int]:
     return {
@@ -50,6 +52,30 @@ def test_the_manifests_of_a_run_are_shown_as_they_come(tmp_path: Path) -> None:
         ]
     finally:
         result.cancel()
+
+
+def test_a_checkpoint_shows_as_many_past_epochs_as_the_page_says(tmp_path: Path) -> None:
+    least, most = 3, 13
+    page = " ".join((ROOT / "docs" / "guide" / "live-page.md").read_text("utf-8").split())
+    assert f"`headrace ui` shows {least} to {most} epochs" in page
+    folder = tmp_path / "checkpoint"
+    bed = Bed(options=[], stream=ScriptedStream(COLUMNS))
+    options = PipelineOptions([f"--checkpoint={folder}", "--progress=off"])
+    p = beam.Pipeline(runner=LocalRunner(), options=options)
+    grouped(bed, p)
+    result = p.run()
+    shown = []
+    try:
+        for batch in range(30):
+            bed.stream.add(*rows(batch)[:10])
+            result.settle()
+            files = checkpoint_files(str(folder))
+            assert files is not None
+            shown.append(len(CheckpointWatch(files).history.document()["epochs"]))
+    finally:
+        result.cancel()
+    assert min(shown[least:]) == least
+    assert least < max(shown) <= most
 
 
 def test_a_folder_that_is_no_checkpoint_is_told_so(tmp_path: Path) -> None:

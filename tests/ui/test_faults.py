@@ -1,4 +1,4 @@
-"""Ten faults in streams that run: each is named within three epochs."""
+"""Eleven faults in streams that run: each is named within three epochs."""
 
 from __future__ import annotations
 

@@ -125,6 +125,35 @@ def test_a_slow_sink_is_told_with_its_share() -> None:
     assert said(slow) == ["sink Out takes 70% of the epoch"]
 
 
+def test_two_sinks_that_make_the_epoch_long_together_are_both_named() -> None:
+    took = {"Out/Write": 2.1, "Log": 1.9, "Small": 0.2}
+    slow = [epoch(n, seconds=5.8, sinks=took) for n in (1, 2, 3)]
+    (found,) = findings(GRAPH, slow)
+    assert found.sentence == "sinks Out and Log take 69% of the epoch"
+    assert found.subject == "Out, Log"
+    assert "4.00 of 5.80 s" in found.evidence
+
+
+def test_a_sink_that_is_slow_by_itself_is_named_alone() -> None:
+    slow = [epoch(n, seconds=1.0, sinks={"Out": 0.65, "Log": 0.1}) for n in (1, 2)]
+    assert said(slow) == ["sink Out takes 65% of the epoch"]
+
+
+def test_publishing_that_epochs_wait_for_is_told_with_its_sink() -> None:
+    held_up = {"waited": 0.6, "published": {"Out/Publish": 0.9, "Small": 0.1}}
+    records = [epoch(n, seconds=1.0, **held_up) for n in (1, 2, 3)]
+    assert said(records[:1]) == []
+    (found,) = findings(GRAPH, records)
+    assert (found.sentence, found.subject) == ("publishing of Out holds epochs", "Out")
+    assert "publishing an epoch takes 1.00 s" in found.evidence
+    assert "waited 0.60 of 1.00 s" in found.evidence
+
+
+def test_publishing_that_goes_on_beside_an_epoch_is_no_trouble() -> None:
+    beside = {"waited": 0.05, "published": {"Out": 0.9}}
+    assert said([epoch(n, seconds=1.0, **beside) for n in (1, 2, 3)]) == []
+
+
 def test_one_long_epoch_is_no_cause() -> None:
     once: list[Mapping[str, Any]] = [
         {"sinks": {"Out": 0.9}}, {"commit": 0.9},

@@ -52,7 +52,8 @@ def test_what_was_counted_can_be_read_back() -> None:
     history = History(GRAPH)
     history.retry(RetryRecord(epoch=1, error="E", step=""))
     for number in (1, 2):
-        history.epoch(epoch(number, late={1: 3}, waiting={2: 4}))
+        told = {"waited": 0.25, "published": {"Out/Publish": 0.75}}
+        history.epoch(epoch(number, late={1: 3}, waiting={2: 4}, **told))
     found = read(metrics_text(history.seen()))
     run = ("pipeline", "shop")
     assert found["headrace_epochs_total"] == ("counter", {(run,): 2.0})
@@ -62,8 +63,11 @@ def test_what_was_counted_can_be_read_back() -> None:
     assert found["headrace_waiting_elements"] == ("gauge", {(run, ("step", "Dedup")): 4.0})
     assert found["headrace_watermark_seconds"][1][run, ("step", "Join"), ("side", "in")] == 20.0
     assert found["headrace_state_rows"][1][run, ("superstep", "1")] == 2_000.0
-    parts = {labels[1][1] for labels in found["headrace_epoch_part_seconds_total"][1]}
-    assert parts == {"tasks", "sinks", "commit"}
+    parts = {labels[1][1]: s for labels, s in found["headrace_epoch_part_seconds_total"][1].items()}
+    assert parts.keys() == {"tasks", "sinks", "commit", "publishing"}
+    assert parts["publishing"] == 0.5
+    published = found["headrace_publishing_seconds_total"]
+    assert published == ("counter", {(run, ("sink", "Out/Publish")): 1.5})
 
 
 def test_a_run_before_its_first_epoch_has_metrics_too() -> None:

@@ -16,7 +16,9 @@ from tests.ui.faults import Bed, grouped, rows, running, state_of
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which(
     "google-chrome"
 )
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+needs_browser = pytest.mark.skipif(
+    BROWSER is None, reason="no Chromium is installed; scripts/ensure_chromium.sh installs it"
+)
 
 
 def opened(url: str, tmp_path: Path, *options: str, milliseconds: int = 120_000) -> tuple[str, str]:

@@ -35,6 +35,8 @@ from headrace.worker.entry import Epoch, SuperstepTask
 
 #: For tests that hold only where steps do run on columns.
 on_columns = pytest.mark.not_verifying_traits("the mode turns columns off")
+#: For tests that see that a function is not called where columns compute it.
+not_called = pytest.mark.not_verifying_columns("the mode calls functions to compare")
 
 
 def shape_of(words: str) -> RecordShape:

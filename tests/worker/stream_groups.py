@@ -15,7 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from headrace.state.store import MemoryStore
 from headrace.worker.batched.batches import batch_of, elements
 from headrace.worker.exchange.group_writer import GroupWriter
-from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
+from headrace.worker.exchange.grouping_kind import Grouping, grouping_of, spans_suffice
 from headrace.worker.exchange.super_tuples import SuperTuple
 from headrace.worker.grouping.choose import make_stream_grouper
 from headrace.worker.grouping.grouper import StreamGrouper
@@ -125,7 +125,7 @@ class Stream:
             path = Grouping.GENERAL
         writer = GroupWriter(
             0, self.coder, path, rows.append, shards=1,
-            super_tuple_bytes=64, combining=self.combining,
+            super_tuple_bytes=64, combining=self.combining, spans=spans_suffice(self.windowing),
         )
         for start in range(0, len(found), batch):
             writer.write(*batch_of(found[start : start + batch]))

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.worker.batched.chains import augment
 from headrace.worker.batched.gather import Gatherer
-from headrace.worker.batched.steps import Shape, Step
+from headrace.worker.batched.steps import Results, Step
 from headrace.worker.task.blame import MAX_LINES, blame
 
 
@@ -61,7 +61,7 @@ def generates(value: Any) -> Any:
 def test_the_type_of_the_element_is_known_from_who_called(
     trusted: bool, element: Any, named: str
 ) -> None:
-    gatherer = Gatherer(Step(function=generates, shape=Shape.STREAM), trusted)
+    gatherer = Gatherer(Step(function=generates, results=Results.STREAM), trusted)
     assert blame(caught(list, gatherer.over([element], False))).element == named
 
 
@@ -94,7 +94,7 @@ def test_what_led_to_an_exception_comes_before_it() -> None:
 
 
 def test_a_builtin_without_a_frame_of_the_users_keeps_the_last_frames() -> None:
-    gatherer = Gatherer(Step(function=int, shape=Shape.MANY), False)
+    gatherer = Gatherer(Step(function=int, results=Results.MANY), False)
     told = blame(caught(list, gatherer.over(["x"], False)))
     assert "gather.py" in told.short
     assert (told.element, told.place) == ("str", "")

@@ -9,8 +9,7 @@ import pytest
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.plan.shapes import INT
-from headrace.worker.batched.batches import BATCH_VALUES, Columns
-from headrace.worker.batched.chains import GLOBAL
+from headrace.worker.batched.batches import BATCH_VALUES, GLOBAL, Columns
 from headrace.worker.batched.column_batches import (
     Started,
     TimeColumns,
@@ -24,7 +23,10 @@ from headrace.worker.batched.column_batches import (
 from headrace.worker.columns.values import ColumnValues, of_objects
 from headrace.worker.exchange.writers import Fanout, LocalWriter
 
-KNOWN = {0: ("w0",), 10: ("w10", "w5")}
+KNOWN: dict[int, Any] = {0: ("w0",), 10: ("w10", "w5")}
+#: Of panes, and of these windows, only who they are is asked.
+PANE: Any = "pane"
+TWO: Any = ("a", "b")
 
 
 def numbers(count: int) -> ColumnValues:
@@ -35,16 +37,16 @@ def numbers(count: int) -> ColumnValues:
 
 def timed(count: int) -> TimeColumns:
     starts = np.array([0, 10] * count)[:count]
-    return TimeColumns(np.arange(count) * 7, Started(starts, KNOWN), "pane")
+    return TimeColumns(np.arange(count) * 7, Started(starts, KNOWN), PANE)
 
 
 def test_rows_have_their_own_times_and_windows() -> None:
     meta = row_meta(timed(3))
-    assert meta == Columns([0, 7, 14], [("w0",), ("w10", "w5"), ("w0",)], ["pane"] * 3)
+    assert meta == Columns([0, 7, 14], [KNOWN[0], KNOWN[10], KNOWN[0]], [PANE] * 3)
 
 
 def test_windows_that_all_share_stand_with_every_row() -> None:
-    meta = row_meta(TimeColumns(np.array([1, 2]), GLOBAL, None))
+    meta = row_meta(TimeColumns(np.array([1, 2]), GLOBAL, PANE))
     assert meta.windows == [GLOBAL, GLOBAL]
 
 
@@ -79,8 +81,8 @@ def test_the_first_element_has_the_windows_of_its_row() -> None:
     [
         (timed(1), True),
         (timed(2), False),
-        (TimeColumns(np.array([0]), GLOBAL, None), True),
-        (TimeColumns(np.array([0]), ("a", "b"), None), False),
+        (TimeColumns(np.array([0]), GLOBAL, PANE), True),
+        (TimeColumns(np.array([0]), TWO, PANE), False),
         (GlobalWindows.windowed_value(None), True),
     ],
 )

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.transforms import combiners, window
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from headrace.errors import ColumnsDifferError
 from headrace.lab.workloads.hibench.fixwindow import FirstAndCount
@@ -20,7 +21,7 @@ from headrace.plan.shapes import INT, TEXT, TupleShape
 from headrace.worker.batched import column_combining, known_combines
 from headrace.worker.batched.column_batches import TimeColumns
 from headrace.worker.columns.values import of_arrow
-from tests.worker.lowering import field, in_tuple, maps, on_columns, shape_of
+from tests.worker.lowering import field, in_tuple, maps, not_called, on_columns, shape_of
 from tests.worker.test_lowered_steps import run
 
 EVENTS = "name string not null, number long not null, share double not null, at double not null"
@@ -97,6 +98,15 @@ COMBINES: dict[str, tuple[Any, Callable[[list[Any]], Any]]] = {
     "count": (combiners.CountCombineFn(), len),
     "mean": (combiners.MeanCombineFn(), lambda values: sum(values) / float(len(values))),
     "folds": (FirstAndCount(), lambda values: (min(2**62, *values, 2**62), len(values))),
+    "several": (
+        combiners.SingleInputTupleCombineFn(
+            sum, FirstAndCount(), max, combiners.MeanCombineFn(), combiners.CountCombineFn()
+        ),
+        lambda values: (
+            sum(values), (min(2**62, *values, 2**62), len(values)), max(values),
+            sum(values) / float(len(values)), len(values),
+        ),
+    ),
     "users": (Spread(), lambda values: max(values) - min(values)),
 }
 
@@ -126,12 +136,14 @@ def test_a_combine_on_columns_gives_what_a_plain_model_gives(
     assert sorted(found) == model(rows, starts, answer, 1)
 
 
+def called(*_: Any) -> None:
+    msg = "its methods were called"
+    raise AssertionError(msg)
+
+
+@not_called
 @on_columns
 def test_a_combine_of_the_users_that_folds_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    def called(*_: Any) -> None:
-        msg = "its methods were called"
-        raise AssertionError(msg)
-
     monkeypatch.setattr("headrace.worker.batched.combining.PreCombine._add_general", called)
     monkeypatch.setattr("headrace.worker.exchange.group_writer.FEW_ROWS", 0)
     (into, starts), (fn, answer) = WINDOWS["sliding"], COMBINES["folds"]
@@ -140,6 +152,34 @@ def test_a_combine_of_the_users_that_folds_is_not_called(monkeypatch: pytest.Mon
         Pair=lowered_pair("number"),
     )
     assert sorted(found) == model(ROWS, starts, answer, 1)
+
+
+PAIR_OF_NUMBERS = maps(
+    SHAPE, in_tuple(field(SHAPE, "name"), in_tuple(field(SHAPE, "number"), field(SHAPE, "number")))
+)
+
+
+@on_columns
+@pytest.mark.parametrize(
+    "columns", ["--verify_columns", pytest.param("--columns=on", marks=not_called)]
+)
+def test_a_tuple_of_combines_takes_the_items_of_tuples(
+    monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    class Both(beam.PTransform):  # type: ignore[misc]
+        def expand(self, rows: Any) -> Any:
+            pairs = rows | "Pair" >> beam.Map(lambda row: (row.name, (row.number, row.number)))
+            made = pairs | beam.CombinePerKey(combiners.TupleCombineFn(min, sum))
+            return made | "Row" >> beam.Map(_row)
+
+    monkeypatch.setattr("headrace.worker.exchange.group_writer.FEW_ROWS", 0)
+    if columns != "--verify_columns":
+        monkeypatch.setattr("headrace.worker.batched.combining.PreCombine._add_general", called)
+    found = run(
+        Both(), columns, rows=ROWS, words=EVENTS, schema=ANSWERS, Pair=PAIR_OF_NUMBERS
+    )
+    wanted = model(ROWS, WINDOWS["global"][1], lambda values: (min(values), sum(values)), 1)
+    assert sorted(found) == wanted
 
 
 @pytest.mark.parametrize("combine", ["sum", "min", "max", "count", "mean"])
@@ -244,10 +284,10 @@ def test_pairs_that_wait_do_not_keep_the_batch_they_came_in() -> None:
     batch = of_arrow(arrays, TupleShape((TEXT, INT)), 1_000)
     assert batch is not None
     part = batch.slice(10, 20)
-    pairs = column_combining.pairs_of(part, TimeColumns(np.arange(10), (), None))
+    pairs = column_combining.pairs_of(part, TimeColumns(np.arange(10), (), PANE_INFO_UNKNOWN))
     assert pairs is not None
     own = column_combining.owned(pairs)
     assert own.values.objects() == pairs.values.objects()
     assert own.keys.objects() == pairs.keys.objects()
     assert not np.shares_memory(own.values.leaves[0].data, batch.leaves[1].data)
-    assert own.keys.data.get_total_buffer_size() < 200
+    assert own.keys.leaves[0].data.get_total_buffer_size() < 200

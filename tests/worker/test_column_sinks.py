@@ -14,17 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
 from headrace.errors import ColumnsDifferError, ColumnTypeError
 from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.plan.shapes import INT, TEXT, TupleShape
 from headrace.testing import LocalRunner, LocalSession
-from headrace.worker.batched.chains import GLOBAL
+from headrace.worker.batched.batches import GLOBAL
 from headrace.worker.batched.column_batches import Started, TimeColumns
 from headrace.worker.columns.values import ColumnValues, of_objects
-from headrace.worker.exchange import column_writer
-from headrace.worker.exchange.column_fields import arrays_of
-from headrace.worker.exchange.column_writer import ColumnWriter, decode
+from headrace.worker.ends import column_writer
+from headrace.worker.ends.column_fields import arrays_of
+from headrace.worker.ends.column_writer import ColumnWriter, decode
 from headrace.worker.exchange.super_tuples import SuperTuple
 from tests.worker.lowering import field, in_tuple, maps, shape_of
 from tests.worker.test_lowered_steps import run
@@ -144,7 +145,7 @@ def pairs(*found: tuple[str, int]) -> ColumnValues:
 
 
 def in_time(values: ColumnValues, windows: Any = GLOBAL) -> TimeColumns:
-    return TimeColumns(np.arange(len(values)), windows, None)
+    return TimeColumns(np.arange(len(values)), windows, PANE_INFO_UNKNOWN)
 
 
 def test_columns_and_objects_keep_their_order_in_a_sink() -> None:
@@ -171,7 +172,7 @@ def test_many_columns_are_cut_into_rows_that_travel_well() -> None:
 def test_windows_that_differ_from_row_to_row_are_counted_once_each() -> None:
     made, sent = writer(PAIRS)
     values = pairs(("a", 1), ("b", 2))
-    known = {0: ("one",), 5: ("one", "two")}
+    known: dict[int, Any] = {0: ("one",), 5: ("one", "two")}
     made.write_columns(values, in_time(values, Started(np.array([0, 5]), known)))
     made.flush()
     assert [row["name"] for row in rows_of(PAIRS, sent)] == ["a", "b", "b"]

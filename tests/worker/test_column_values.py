@@ -17,7 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.compiler.lower_shapes import shape_of_hint
+from headrace.compiler.lower.shapes import shape_of_hint
 from headrace.plan.shapes import (
     INT,
     NONE,

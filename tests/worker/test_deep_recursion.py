@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from headrace.worker.entry import Outbox, _in_thread
+from headrace.worker.entry import RowQueue, _in_thread
 
 
 def test_the_limit_is_raised_for_the_stages_and_put_back_for_everyone_else() -> None:
     seen: list[int] = []
 
-    def work(outbox: Outbox) -> None:
+    def work(output: RowQueue) -> None:
         seen.append(sys.getrecursionlimit())
-        outbox.send(None)  # the end
+        output.send(None)  # the end
 
     before = sys.getrecursionlimit()
     assert list(_in_thread(work)) == []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -16,7 +18,7 @@ from headrace.engine.tasks import tasks_of
 from headrace.plan.settings import Settings
 from headrace.testing import LocalRunner
 from headrace.worker import entry
-from headrace.worker.entry import Outbox, Stopped, run_superstep
+from headrace.worker.entry import RowQueue, Stopped, run_superstep
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple, from_batch
 from headrace.worker.task.failures import MARK, TaskFailure
 from tests.worker.harness import SEEN
@@ -85,6 +87,45 @@ def test_a_whole_run_leaves_no_thread_and_the_collector_as_it_was() -> None:
     assert gc.isenabled()
 
 
+WORKER = """
+import gc, sys
+worker = sys.argv[1] == "worker"
+if worker:
+    import pyspark.worker
+from headrace.worker import entry
+before = gc.get_freeze_count()
+list(entry._in_thread(lambda outbox: outbox.send(None)))
+print(before, gc.get_freeze_count() > 10_000)
+"""
+
+
+@pytest.mark.parametrize(("process", "frozen"), [("worker", "True"), ("other", "False")])
+def test_modules_are_frozen_where_pyspark_collects_after_each_task(
+    process: str, frozen: str
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WORKER, process], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == ["0", frozen]
+
+
+AFTER_PRELOADING = """
+import gc
+from headrace.worker import daemon
+daemon.preload()
+import pyspark.worker
+from headrace.worker import entry
+def walks_through_all(*_):
+    raise AssertionError
+gc.collect = gc.freeze = gc.get_freeze_count = walks_through_all
+list(entry._in_thread(lambda outbox: outbox.send(None)))
+"""
+
+
+def test_no_task_freezes_or_counts_what_the_daemon_has_frozen() -> None:
+    subprocess.run([sys.executable, "-c", AFTER_PRELOADING], check=True, timeout=120)
+
+
 def test_a_failure_in_the_stages_is_raised_where_the_output_is_read() -> None:
     def failing(p: beam.Pipeline) -> Any:
         return p | beam.Impulse() | "Bad" >> beam.Map(lambda _: 1 // 0) | beam.Map(print)
@@ -107,14 +148,14 @@ def test_a_failing_input_is_raised_and_not_taken_for_its_end() -> None:
 
 def test_a_full_box_waits_for_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entry, "QUEUE_ROWS", 2)
-    box = Outbox()
+    rows = RowQueue()
     sent: list[int] = []
 
     def send() -> None:
         for number in range(5):
-            box.send(row(number))
+            rows.send(row(number))
             sent.append(number)
-        box.send(None)
+        rows.send(None)
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -122,26 +163,26 @@ def test_a_full_box_waits_for_its_reader(monkeypatch: pytest.MonkeyPatch) -> Non
     while len(sent) < 2 and time.monotonic() < limit:
         time.sleep(0.001)
     assert sent == [0, 1]
-    found = [r.seq for batch in box.batches() for r in from_batch(batch)]
+    found = [r.seq for batch in rows.batches() for r in from_batch(batch)]
     thread.join()
     assert found == [0, 1, 2, 3, 4]
 
 
 def test_a_closed_box_takes_nothing() -> None:
-    box = Outbox()
-    box.close()
+    rows = RowQueue()
+    rows.close()
     with pytest.raises(Stopped):
-        box.send(row(1))
+        rows.send(row(1))
 
 
 def test_batches_are_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entry, "BATCH_ROWS", 3)
     monkeypatch.setattr(entry, "BATCH_BYTES", 100)
-    box = Outbox()
+    rows = RowQueue()
     for number in range(4):
-        box.send(row(number))
+        rows.send(row(number))
     for number in range(4, 7):
-        box.send(row(number, size=60))
-    box.send(None)
-    sizes = [[r.seq for r in from_batch(batch)] for batch in box.batches()]
+        rows.send(row(number, size=60))
+    rows.send(None)
+    sizes = [[r.seq for r in from_batch(batch)] for batch in rows.batches()]
     assert sizes == [[0, 1, 2], [3, 4, 5], [6]]

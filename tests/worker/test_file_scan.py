@@ -24,9 +24,9 @@ from headrace.testing.ddl import columns_of_words
 from headrace.worker.columns.column import column_of_objects
 from headrace.worker.columns.lazy import LazyColumn
 from headrace.worker.columns.values import ColumnValues
-from headrace.worker.exchange import file_scan
-from headrace.worker.exchange.file_scan import ScannedBatch, scanned
-from headrace.worker.exchange.row_reader import RowReader
+from headrace.worker.ends import file_scan
+from headrace.worker.ends.file_scan import ScannedBatch, scanned
+from headrace.worker.ends.row_reader import RowReader
 
 WORDS = "name string, price long"
 NAME = ScanColumn("name", ("who", "name"), "string")

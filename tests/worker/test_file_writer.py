@@ -11,8 +11,8 @@ import pytest
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.errors import ColumnTypeError
-from headrace.worker.exchange import file_writer
-from headrace.worker.exchange.file_writer import FileWriter
+from headrace.worker.ends import file_writer
+from headrace.worker.ends.file_writer import FileWriter
 
 SCHEMA = pa.schema([("name", pa.string()), ("price", pa.int64())])
 META = GlobalWindows.windowed_value(None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.internal.util import ArgumentPlaceholder
 from apache_beam.transforms import window
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow, TimestampedValue
 from apache_beam.utils import windowed_value
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from headrace.worker.batched.batches import Columns
 from headrace.worker.batched.moments import moment_of
 from headrace.worker.batched.operations import SimpleDo
-from headrace.worker.batched.steps import Shape, step_of
+from headrace.worker.batched.steps import Results, step_of
 from tests.worker.harness import collect, in_millis, in_order, on_beam
 from tests.worker.harness import on_headrace as on_ours
 
@@ -170,6 +171,122 @@ def test_any_chain_of_asking_functions_is_called_as_beam_calls_it(
     assert seen(build, on_ours) == seen(build, on_beam)
 
 
+class LooksAside(beam.DoFn):  # type: ignore[misc]
+    """Asks for window and time among side inputs, one of them by name."""
+
+    def process(
+        self, element: Any, rates: Any, window: Any = WINDOW, at: Any = TIME, names: Any = None
+    ) -> Iterator[Any]:
+        names = sorted(names)
+        yield told((element, rates.get(element % 5), names), window, at.micros // 1_000)
+
+
+def _dict(c: Any) -> Any:
+    return beam.pvalue.AsDict(c | "pairs" >> beam.Map(lambda x: (x % 5, x // 5)))
+
+
+def _sum(c: Any) -> Any:
+    return beam.pvalue.AsSingleton(
+        c | "sum" >> beam.CombineGlobally(sum).without_defaults(), default_value=-1
+    )
+
+
+#: Functions of (main, side): the side has numbers, five of them in each window that has any.
+ASIDE: dict[str, Callable[[Any, Any], Any]] = {
+    "flat map of a dict": lambda c, s: c | beam.FlatMap(
+        lambda x, rates: [(x, rates.get(x % 5)), x], _dict(s)
+    ),
+    "map of a list": lambda c, s: c | beam.Map(
+        lambda x, y, found: (x, y, sorted(found)), 7, beam.pvalue.AsList(s)
+    ),
+    "map of an iterable by name": lambda c, s: c | beam.Map(
+        lambda x, found: (x, sum(found)), found=beam.pvalue.AsIter(s)
+    ),
+    "filter by one": lambda c, s: c | beam.Filter(lambda x, most: x % 3 < most % 4, _sum(s)),
+    "two": lambda c, s: c | beam.Map(
+        lambda x, most, found, w=WINDOW: told((x, most, sorted(found)), w),
+        _sum(s), beam.pvalue.AsList(s),
+    ),
+    "a DoFn": lambda c, s: c | beam.ParDo(LooksAside(), _dict(s), names=beam.pvalue.AsList(s)),
+    "map of tuples": lambda c, s: c | beam.Map(lambda x: (x, 1)) | beam.MapTuple(
+        lambda a, b, most=None: (a, b, most), _sum(s)
+    ),
+}
+
+
+class Aside(beam.PTransform):  # type: ignore[misc]
+    """One of these, under a name of its own."""
+
+    def __init__(self, name: str, side: Any) -> None:
+        super().__init__(name)
+        self._name = name
+        self._side = side
+
+    def expand(self, main: Any) -> Any:
+        return ASIDE[self._name](main, self._side)
+
+
+@pytest.mark.parametrize(
+    ("main", "side", "options"),
+    [
+        ("global", "global", ["--streaming"]), ("fixed", "fixed", ["--streaming"]),
+        ("sliding", "fixed", ["--streaming"]), ("fixed", "sliding", []), ("sliding", "global", []),
+    ],
+)
+def test_a_function_is_given_its_side_inputs_as_beam_gives_them(
+    main: str, side: str, options: list[str]
+) -> None:
+    def build(p: beam.Pipeline) -> None:
+        start = p | beam.Create([0])
+        stamped = start | "main" >> beam.FlatMap(
+            lambda _: [TimestampedValue(i, i * 1.25) for i in range(30)]
+        ) | "main windows" >> beam.WindowInto(WINDOWINGS[main])
+        aside = start | "side" >> beam.FlatMap(
+            lambda _: [TimestampedValue(i, i * 2) for i in range(5)]
+        ) | "side windows" >> beam.WindowInto(WINDOWINGS[side])
+        for name in ASIDE:
+            _ = stamped | Aside(name, aside) | collect(name, times=True)
+
+    expected, _ = on_beam(build)
+    found, _ = on_ours(build, *options)
+    assert set(expected) == set(ASIDE)
+    for name in ASIDE:
+        assert in_order(in_millis(found[name])) == in_order(in_millis(expected[name])), name
+
+
+def test_a_side_input_is_asked_once_for_each_window_of_a_batch() -> None:
+    """By hand: two windows, one of which comes back."""
+    asked: list[Any] = []
+
+    class Side:
+        def is_globally_windowed(self) -> bool:
+            return False
+
+        def __getitem__(self, at: Any) -> Any:
+            asked.append(at)
+            return len(asked)
+
+    looks = beam.Map(lambda x, view: (x, view)).fn
+    step = step_of(looks, (ArgumentPlaceholder(),), {}, None, [Side()])
+    assert step is not None
+    assert step.begin is not None
+    first, second = (SPANS[0],), (SPANS[1],)
+    meta = Columns([1, 2, 3, 4], [first, second, second, first], [PANES] * 4)
+    values, _ = step.begin(list("abcd"), meta)
+    assert asked == []  # what a view raises is raised where an element needs it
+    assert [step.function(v) for v in values] == [("a", 1), ("b", 2), ("c", 2), ("d", 1)]
+    assert asked == SPANS
+
+
+def test_the_step_of_a_view_that_cannot_be_given_is_named() -> None:
+    def build(p: beam.Pipeline) -> None:
+        one = beam.pvalue.AsSingleton(p | "two" >> beam.Create([1, 2]))
+        _ = p | beam.Create([1]) | "looks" >> beam.Map(lambda x, y: x + y, one)
+
+    with pytest.raises(Exception, match="while running 'looks'"):
+        on_ours(build)
+
+
 def test_functions_that_ask_are_steps_of_batched_chains() -> None:
     """Else nothing here would tell our calls from Beam's."""
     for ask in (
@@ -230,7 +347,7 @@ def test_a_batch_that_shares_its_window_is_not_taken_apart() -> None:
     step = step_of(beam.Map(lambda x, w=WINDOW: (x, w)).fn, (), {})
     assert step is not None
     assert step.begin is not None
-    assert step.shape is Shape.ONE
+    assert step.results is Results.ONE
     values, meta = ["a", "b"], windowed_value.create(None, 5, (GlobalWindow(),), PANES)
     found = step.begin(values, meta)
     assert found[0] is values
@@ -264,7 +381,10 @@ def test_a_stage_holds_such_a_step_as_simple(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(SimpleDo, "__init__", noted)
 
     def build(p: beam.Pipeline) -> None:
-        _ = p | beam.Create([1]) | "asks" >> beam.Map(lambda x, w=WINDOW: (x, w))
+        one = beam.pvalue.AsSingleton(p | "one" >> beam.Create([1]))
+        asked = p | beam.Create([1]) | "asks" >> beam.Map(lambda x, w=WINDOW: (x, w))
+        _ = asked | "looks" >> beam.Map(lambda x, y: (x, y), one)
 
     on_ours(build)
-    assert any("asks" in op.name_context.logging_name() for op in made)
+    for name in ("asks", "looks"):
+        assert any(name in op.name_context.logging_name() for op in made)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Optional
 import apache_beam as beam
 import pytest
 
-from headrace.compiler.lower import lower
-from headrace.compiler.lower_shapes import shape_of_hint
+from headrace.compiler.lower.one_step import lower
+from headrace.compiler.lower.shapes import shape_of_hint
 from headrace.plan.expressions import Lowered
 from headrace.worker.columns.kernels import Outcome, kernel_of
 from headrace.worker.columns.values import ColumnValues, of_objects

@@ -24,15 +24,14 @@ from headrace.plan.shapes import (
     FLOAT,
     INT,
     TEXT,
-    OneInList,
+    FixedList,
     Shape,
     TupleShape,
     nullable,
 )
 from headrace.plan.slices import Slices
 from headrace.state.store import MemoryStore
-from headrace.worker.batched.batches import elements
-from headrace.worker.batched.chains import GLOBAL
+from headrace.worker.batched.batches import GLOBAL, elements
 from headrace.worker.batched.column_batches import Started, TimeColumns, as_rows, row_meta
 from headrace.worker.batched.known_combines import builtin_of, known_combine
 from headrace.worker.columns.values import of_objects
@@ -46,6 +45,7 @@ from headrace.worker.grouping.choose import make_stream_grouper
 from headrace.worker.grouping.choose_bounded import make_grouper
 from headrace.worker.grouping.column_tables import Merging
 from headrace.worker.grouping.slices import Combination
+from tests.worker.test_key_columns import CODERS, PLACE, Place
 
 ANY = FastPrimitivesCoder()
 SECOND = 1_000_000
@@ -53,13 +53,24 @@ LONG = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 WORDS = st.text(st.characters(codec="utf-8"), max_size=3)
 KEYS: dict[str, tuple[Any, Any]] = {
     "int": (INT, LONG), "text": (TEXT, WORDS), "bytes": (BYTES, st.binary(max_size=3)),
+    "pair": (TupleShape((INT, TEXT)), st.tuples(LONG, WORDS)),
+    "triple": (
+        TupleShape((TEXT, BYTES, INT)), st.tuples(WORDS, st.binary(max_size=2), st.integers(0, 1)),
+    ),
+    "single": (TupleShape((INT,)), st.tuples(LONG)),
 }
+#: Few of them, so that they meet.
+FEW_KEYS: list[tuple[Shape, Any, Any]] = [
+    (INT, st.integers(0, 3), ANY),
+    (TupleShape((INT, TEXT)), st.tuples(st.integers(0, 1), st.sampled_from("ab")), ANY),
+    (PLACE, st.builds(Place, st.integers(0, 1), st.sampled_from("ab")), CODERS["of its class"]),
+]
 VALUES: dict[str, tuple[Shape, Any]] = {
     "int": (INT, LONG),
     "float": (FLOAT, st.floats()),
     "text or none": (nullable(TEXT), st.none() | WORDS),
     "tuple": (TupleShape((INT, TEXT)), st.tuples(LONG, WORDS)),
-    "list": (OneInList((INT,)), st.lists(LONG, min_size=1, max_size=1)),
+    "list": (FixedList((INT,)), st.lists(LONG, min_size=1, max_size=1)),
 }
 COMBINES: dict[str, Any] = {
     "sum": core.CallableWrapperCombineFn(sum),
@@ -67,6 +78,9 @@ COMBINES: dict[str, Any] = {
     "max": core.CallableWrapperCombineFn(max),
     "count": combiners.CountCombineFn(),
     "mean": combiners.MeanCombineFn(),
+    "several": combiners.SingleInputTupleCombineFn(
+        sum, min, combiners.CountCombineFn(), combiners.MeanCombineFn()
+    ),
 }
 WINDOWS: dict[str, Any] = {
     "global": window.GlobalWindows(),
@@ -76,6 +90,12 @@ WINDOWS: dict[str, Any] = {
 }
 TIMES = st.integers(-30, 90).map(lambda s: s * SECOND + 1)
 SLICES = Slices(size=20 * SECOND, period=5 * SECOND)
+
+
+def coder_of(key: Any) -> Any:
+    if type(key) is tuple:
+        return TupleCoder(list(map(coder_of, key)))
+    return coders.registry.get_coder(type(key))
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -88,9 +108,9 @@ def test_a_column_of_keys_goes_to_the_shards_of_its_objects(
     keys = data.draw(st.lists(made, min_size=1, max_size=20))
     column = of_objects(keys, shape)
     assert column is not None
-    for coder in (coders.registry.get_coder(type(keys[0])), ANY):
+    for coder in (coder_of(keys[0]), ANY):
         where = ShardOf(coder, shards)
-        assert where.of_column(column.leaves[0]).tolist() == [where.any(key) for key in keys]
+        assert where.of_columns(column).tolist() == [where.any(key) for key in keys]
 
 
 @pytest.mark.parametrize("kind", KEYS)
@@ -237,21 +257,23 @@ def accumulators(fn: Any, values: list[int]) -> list[Any]:
 @pytest.mark.parametrize("combine", COMBINES)
 @pytest.mark.parametrize("windows", WINDOWS)
 @settings(max_examples=20)
-@given(data=st.data(), batches=BATCHES, spread=st.booleans())
+@given(
+    data=st.data(), batches=BATCHES, spread=st.booleans(), few_keys=st.sampled_from(FEW_KEYS)
+)
 def test_accumulators_are_merged_as_the_combine_merges_them(
-    data: Any, batches: Any, spread: bool, combine: str, windows: str
+    data: Any, batches: Any, spread: bool, few_keys: Any, combine: str, windows: str
 ) -> None:
     fn, combine_fn = WINDOWS[windows], COMBINES[combine]
     known = known_combine(combine_fn)
     assert known is not None
     windowing = core.Windowing(fn)
     sliced = windows == "sliced"
-    exchange = Exchange(windowing, ANY, sliced=sliced)
+    exchange = Exchange(windowing, few_keys[2], sliced=sliced)
     numbers = st.integers(-5, 5) if spread else LONG
     all_pairs, all_times = [], []
-    shape = TupleShape((INT, known.accumulators.shape))
+    shape = TupleShape((few_keys[0], known.accumulators.shape))
     for size, columns in batches:
-        keys = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+        keys = data.draw(st.lists(few_keys[1], min_size=size, max_size=size))
         drawn = data.draw(st.lists(numbers, min_size=size, max_size=size))
         times = data.draw(st.lists(TIMES, min_size=size, max_size=size))
         pairs = list(zip(keys, accumulators(combine_fn, drawn), strict=True))
@@ -284,14 +306,17 @@ class Epochs:
     Epochs with and without columns take turns as `columns` says.
     """
 
-    def __init__(self, windows: str, combine_fn: Any, *columns: bool) -> None:
+    def __init__(
+        self, windows: str, key: Shape, key_coder: Any, combine_fn: Any, *columns: bool
+    ) -> None:
+        self._key_coder = key_coder
         self._fn = WINDOWS[windows]
         self._windowing = core.Windowing(self._fn)
         self._sliced = windows == "sliced"
         self._combine = combine_fn
         known = known_combine(combine_fn)
         assert known is not None
-        self._shape = TupleShape((INT, known.accumulators.shape))
+        self._shape = TupleShape((key, known.accumulators.shape))
         self._merging = Merging(known.accumulators)
         self._turns = cycle(columns)
         self._store = MemoryStore()
@@ -301,7 +326,7 @@ class Epochs:
         self.holds: list[int] = []
 
     def run(self, batches: list[tuple[list[Any], list[int], bool]], watermark: int) -> None:
-        exchange = Exchange(self._windowing, ANY, sliced=self._sliced)
+        exchange = Exchange(self._windowing, self._key_coder, sliced=self._sliced)
         on = self.taker.takes_columns = next(self._turns)
         for pairs, times, columns in batches:
             exchange.write(pairs, self._shape, meta_of(self._fn, times), columns=columns and on)
@@ -331,7 +356,7 @@ class Epochs:
         return list(self._store.scan(b"", b"\xff" * 40))
 
 
-@pytest.mark.parametrize("combine", ["sum", "max", "mean"])
+@pytest.mark.parametrize("combine", ["sum", "max", "mean", "several"])
 @pytest.mark.parametrize("windows", ["fixed", "sliding", "sliced"])
 @settings(max_examples=20)
 @given(data=st.data())
@@ -340,13 +365,16 @@ def test_a_stream_keeps_and_fires_what_objects_would(
 ) -> None:
     """Late accumulators among them: what is dropped, held and left in the store is the same."""
     combine_fn = COMBINES[combine]
-    by_objects = Epochs(windows, combine_fn, False)
-    others = [Epochs(windows, combine_fn, True), Epochs(windows, combine_fn, True, False)]
+    key, made, coder = data.draw(st.sampled_from(FEW_KEYS))
+    by_objects, *others = [
+        Epochs(windows, key, coder, combine_fn, *turns)
+        for turns in ((False,), (True,), (True, False))
+    ]
     numbers = data.draw(st.sampled_from([st.integers(-5, 5), LONG]))
     for _ in range(data.draw(st.integers(1, 4))):
         batches = []
         for size, columns in data.draw(BATCHES):
-            keys = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+            keys = data.draw(st.lists(made, min_size=size, max_size=size))
             drawn = data.draw(st.lists(numbers, min_size=size, max_size=size))
             times = data.draw(st.lists(TIMES, min_size=size, max_size=size))
             pairs = list(zip(keys, accumulators(combine_fn, drawn), strict=True))

@@ -18,10 +18,11 @@ from headrace.errors import TransportError
 from headrace.worker import entry
 from headrace.worker.batched import weights
 from headrace.worker.batched.weights import HEAVY_BYTES, room_after, weight
-from headrace.worker.entry import Outbox
-from headrace.worker.exchange import column_writer, file_writer, writers
+from headrace.worker.ends import column_writer, file_writer
+from headrace.worker.ends.column_writer import ColumnWriter
+from headrace.worker.entry import RowQueue
 from headrace.worker.exchange import group_writer as group_writers
-from headrace.worker.exchange.column_writer import ColumnWriter
+from headrace.worker.exchange import writers
 from headrace.worker.exchange.super_tuples import PayloadKind, SuperTuple, from_batch
 from headrace.worker.exchange.writers import LocalWriter
 from headrace.worker.grouping.bounded import chunks_of
@@ -168,14 +169,14 @@ def test_a_box_waits_for_its_reader_once_it_holds_many_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(entry, "QUEUE_BYTES", 100)
-    box = Outbox()
+    queue = RowQueue()
     sent: list[int] = []
 
     def send() -> None:
         for number, size in enumerate([60, 30, 20, 500, 500]):
-            box.send(large(number, size))
+            queue.send(large(number, size))
             sent.append(number)
-        box.send(None)
+        queue.send(None)
 
     thread = threading.Thread(target=send, daemon=True)
     thread.start()
@@ -184,7 +185,7 @@ def test_a_box_waits_for_its_reader_once_it_holds_many_bytes(
         time.sleep(0.001)
     time.sleep(0.05)
     assert sent == [0, 1]  # 110 bytes would be too many
-    found = [r.seq for batch in box.batches() for r in from_batch(batch)]
+    found = [r.seq for batch in queue.batches() for r in from_batch(batch)]
     thread.join(10)
     assert found == [0, 1, 2, 3, 4]  # one row alone may be larger than the bound
 
@@ -194,4 +195,4 @@ def test_an_element_that_no_row_can_carry_is_refused_with_a_remedy(
 ) -> None:
     monkeypatch.setattr(entry, "MAX_ROW_BYTES", 1_000)
     with pytest.raises(TransportError, match="1,001 bytes is too large to travel.*in a file"):
-        Outbox().send(large(0, 1_001))
+        RowQueue().send(large(0, 1_001))

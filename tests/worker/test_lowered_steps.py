@@ -25,6 +25,7 @@ from tests.worker.lowering import (
     in_tuple,
     keeps,
     maps,
+    not_called,
     on_columns,
     shape_of,
     whole,
@@ -93,6 +94,7 @@ EUROS = maps(
 )
 
 
+@not_called
 @on_columns
 def test_a_lowered_map_is_computed_without_a_call_of_its_function() -> None:
     found = run("Euros" >> beam.Map(in_euros), schema=BIDS, Euros=EUROS)
@@ -106,12 +108,14 @@ def test_columns_off_calls_the_function_for_every_row() -> None:
     assert len(SEEN) == len(ROWS)
 
 
+@not_called
 @on_columns
 def test_objects_behind_a_lowered_step_are_plain_tuples_of_ints() -> None:
     run("Euros" >> beam.Map(in_euros), Euros=EUROS)
     assert [(type(v), *map(type, v)) for v in SEEN] == [(tuple, int, int)] * len(ROWS)
 
 
+@not_called
 @on_columns
 def test_a_row_that_overflows_goes_to_the_function_in_its_place() -> None:
     rows = [(1, 100), (2, 2**62), (3, 300)]
@@ -162,6 +166,7 @@ def odd_auction(bid: Any) -> bool:
 ODD = keeps(SHAPE, compare(Op.EQUAL, whole(Op.REMAINDER, AUCTION, constant(2)), constant(1)))
 
 
+@not_called
 @on_columns
 def test_a_lowered_filter_keeps_columns_for_the_next_step() -> None:
     steps = _chain("Odd" >> beam.Filter(odd_auction), "Euros" >> beam.Map(in_euros))
@@ -175,6 +180,7 @@ def is_large(bid: Any) -> bool:
     return bid.price * 4 > 1_000  # type: ignore[no-any-return]
 
 
+@not_called
 @on_columns
 def test_rows_that_a_filter_hands_back_are_kept_as_its_function_says() -> None:
     lowered = keeps(
@@ -302,11 +308,13 @@ def test_verify_columns_names_the_step_and_the_element_of_a_false_kernel(lie: Lo
         run("Pair" >> beam.Map(pair), "--verify_columns", rows=[(7, 1)], schema=BIDS, Pair=lie)
 
 
+@pytest.mark.not_verifying_columns("columns=off wins over the variable, not over the option")
 def test_verifying_what_is_turned_off_is_refused() -> None:
     with pytest.raises(OptionError, match="--columns=off"):
         run("Euros" >> beam.Map(in_euros), "--columns=off", "--verify_columns", schema=BIDS)
 
 
+@not_called
 @on_columns
 def test_one_collection_is_read_by_steps_with_and_without_columns() -> None:
     class Both(beam.PTransform):  # type: ignore[misc]
@@ -321,6 +329,7 @@ def test_one_collection_is_read_by_steps_with_and_without_columns() -> None:
     assert SEEN == []
 
 
+@not_called
 @on_columns
 def test_a_stream_computes_on_columns_epoch_by_epoch() -> None:
     session = LocalSession()
@@ -343,7 +352,15 @@ def test_a_stream_computes_on_columns_epoch_by_epoch() -> None:
 
 
 @on_columns
-@pytest.mark.parametrize("flags", [(), ("--verify_columns",)], ids=["plain", "verified"])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(
+            (), id="plain", marks=pytest.mark.not_verifying_columns("the mode ends such a run")
+        ),
+        pytest.param(("--verify_columns",), id="verified"),
+    ],
+)
 def test_a_kernel_that_fails_costs_time_and_no_rows(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, flags: tuple[str, ...]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.plan.shapes import FLOAT, INT, TEXT, ScalarShape, TupleShape, nullable
-from headrace.worker.batched.chains import GLOBAL
+from headrace.worker.batched.batches import GLOBAL
 from headrace.worker.batched.column_batches import Started, TimeColumns, row_meta
 from headrace.worker.columns.values import of_objects
 from headrace.worker.exchange.group_writer import GroupWriter
 from headrace.worker.exchange.grouping_kind import Grouping
-from headrace.worker.exchange.super_tuples import SuperTuple
+from headrace.worker.exchange.super_tuples import PayloadKind, SuperTuple
 
 ANY = FastPrimitivesCoder()
 WORDS = st.text(max_size=3)
@@ -31,7 +32,6 @@ VALUES: dict[str, tuple[Any, Any, Any]] = {
     "float": (FLOAT, st.floats(allow_nan=False), ANY),
     "text or none": (nullable(TEXT), st.none() | WORDS, ANY),
     "tuple": (TupleShape((INT, TEXT)), st.tuples(LONG, WORDS), ANY),
-    "nested": (TupleShape((TupleShape((INT,)), TEXT)), st.tuples(st.tuples(LONG), WORDS), ANY),
     "text": (TEXT, WORDS, coders.StrUtf8Coder()),
 }
 
@@ -73,6 +73,20 @@ def test_a_grouping_is_sent_the_same_bytes_by_columns_and_by_objects(
     meta = TimeColumns(np.zeros(len(pairs), np.int64), GLOBAL, PANE_INFO_UNKNOWN)
     by_columns = sent(values, meta, coder, Grouping.GLOBAL, columns=True)
     assert by_columns == sent(values, meta, coder, Grouping.GLOBAL, columns=False)
+
+
+@pytest.mark.parametrize(
+    "coder", [ANY, TupleCoder([TupleCoder([VarIntCoder()]), coders.StrUtf8Coder()])]
+)
+def test_tuples_within_tuples_are_sent_in_bulk_where_they_came_as_columns(coder: Any) -> None:
+    pairs = [(i % 3, ((i,), f"w{i}")) for i in range(40)]
+    values = batch(pairs, TupleShape((INT, TupleShape((TupleShape((INT,)), TEXT)))))
+    meta = TimeColumns(np.zeros(len(pairs), np.int64), GLOBAL, PANE_INFO_UNKNOWN)
+    found: dict[int, list[Any]] = {}
+    for _, kind, _, payload in sent(values, meta, coder, Grouping.GLOBAL, columns=True):
+        assert kind is PayloadKind.GROUPED
+        found |= zip(*marshal.loads(payload), strict=True)
+    assert found == {key: [v for k, v in pairs if k == key] for key in range(3)}
 
 
 def test_a_grouping_by_windows_is_sent_the_same_bytes() -> None:

@@ -91,7 +91,8 @@ def test_global_side_input_that_is_ready_lets_batches_pass_without_a_look_at_win
     store = MemoryStore()
     graph.attach(store)
     channel.attach(store, BEGINNING)
-    values, meta = [1, 2], Columns([1, 2], ["not", "looked at"], [PANE, PANE])
+    unseen: Any = "not looked at"
+    values, meta = [1, 2], Columns([1, 2], [unseen, unseen], [PANE, PANE])
     out = create_OutputStream()
     coder.get_impl().encode_to_stream(element(4, 0, GlobalWindow()), out, True)
     channel.add_rows(out.get())

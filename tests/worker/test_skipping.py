@@ -16,7 +16,7 @@ from headrace.errors import ColumnsDifferError
 from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.testing import LocalRunner, LocalSession
 from headrace.worker.batched import skipping
-from tests.worker.lowering import on_columns
+from tests.worker.lowering import not_called, on_columns
 
 ROWS = [(f"k{i * i % 5}", (i * 7_919) % 4_001, float(i % 40)) for i in range(6_000)]
 WORDS = "name string not null, number long not null, at double not null"
@@ -126,6 +126,7 @@ def test_the_answer_is_that_of_all_values(
     assert answers(Widest(), into, flags) == model(starts)
 
 
+@not_called
 @on_columns
 @pytest.mark.parametrize("fn", [Widest(), TopCombineFn(3)], ids=["users", "top"])
 def test_most_values_are_never_objects(monkeypatch: pytest.MonkeyPatch, fn: Any) -> None:

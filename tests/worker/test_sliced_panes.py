@@ -113,15 +113,15 @@ def test_a_late_element_still_counts_in_the_windows_that_are_open() -> None:
 
 
 def test_what_is_kept_follows_slices_not_windows() -> None:
-    windowing, slices = sliding((300, 1, 0))
-    data = [(f"k{n % 10}", 1, n * SECOND // 10) for n in range(6_000)]  # 600 s, all keys in each
+    windowing, slices = sliding((60, 1, 0))
+    data = [(f"k{n % 10}", 1, n * SECOND // 10) for n in range(1_200)]  # 120 s, all keys in each
     stream = Stream(
         windowing, slices=slices, compact=lambda found: [sum(found)],
         combination=Combination(total),
     )
-    stream.epoch(events(windowing, data), 600 * SECOND, batch=1_000)
+    stream.epoch(events(windowing, data), 120 * SECOND, batch=1_000)
     rows = [row for row in stream.store.rows if kind_of(row) is Kind.SLICE]
-    assert len(rows) == 299  # of the 300 slices of a window, the oldest is in no window any more
+    assert len(rows) == 59  # of the 60 slices of a window, the oldest is in no window any more
     assert len(stream.store.rows) <= len(rows) + 1
 
 

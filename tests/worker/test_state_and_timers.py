@@ -12,9 +12,19 @@ import pytest
 from apache_beam import coders
 from apache_beam.transforms import userstate, window
 from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.window import FixedWindows, SlidingWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from tests.worker.harness import collect, gathered, gathered_by_beam, in_order, on_headrace
+from headrace.worker.batched.route import Rebatcher
+from tests.worker.harness import (
+    collect,
+    gathered,
+    gathered_by_beam,
+    in_millis,
+    in_order,
+    on_beam,
+    on_headrace,
+)
 
 BOTH = (gathered, gathered_by_beam)
 INT = coders.VarIntCoder()
@@ -257,3 +267,74 @@ def test_processing_time_comes_after_event_time_at_the_end_of_a_bounded_input() 
         p | beam.Create([("k", orders)]) | beam.ParDo(Alarm()) | collect()
 
     assert gathered(build) == [("k", 1, "event", 1_000, ""), ("k", 2, "real", 0, "")]
+
+
+class Rings(beam.DoFn):  # type: ignore[misc]
+    """Sets a timer for each key; what it puts out it changes afterwards, where that can be done."""
+
+    AT = userstate.TimerSpec("at", TimeDomain.WATERMARK)
+
+    def process(self, element: Any, at: Any = beam.DoFn.TimerParam(AT)) -> None:
+        at.set(element[1])
+
+    @userstate.on_timer(AT)  # type: ignore[untyped-decorator]
+    def ring(
+        self, key: Any = beam.DoFn.KeyParam, time: Any = beam.DoFn.TimestampParam
+    ) -> Iterator[Any]:
+        changing = [key]
+        yield changing
+        changing.append("changed")
+        yield key, int(time)
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["batch", "streaming"])
+def test_what_timers_put_out_goes_on_in_batches_and_as_on_beam(
+    streaming: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[int] = []
+    flush = Rebatcher.flush
+
+    def noted(self: Any) -> None:
+        batches.append(len(self._held))
+        flush(self)
+
+    def build(p: beam.Pipeline) -> None:
+        _ = (
+            p
+            | beam.Create([0])
+            | beam.FlatMap(
+                lambda _: [TimestampedValue((f"k{i}", i % 7 + 1), i % 3) for i in range(40)]
+            )
+            | beam.WindowInto(FixedWindows(20))
+            | beam.ParDo(Rings())
+            | beam.Map(lambda x, w=beam.DoFn.WindowParam: (repr(x), w.end.micros // 1_000))
+            | "anew" >> beam.WindowInto(SlidingWindows(6, 3))
+            | "behind" >> beam.Map(lambda x: (x, 1))
+            | collect(times=True)
+        )
+
+    expected = in_order(in_millis(on_beam(build)[0]["out"]))
+    monkeypatch.setattr(Rebatcher, "flush", noted)
+    options = ["--streaming"] if streaming else []
+    found = on_headrace(build, *options, shards=1)[0]["out"]
+    assert in_order(in_millis(found)) == expected
+    assert max(batches) > 1
+
+
+def test_outputs_of_many_timers_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that cannot change, that is; else they go on one by one."""
+    batches: list[int] = []
+    flush = Rebatcher.flush
+
+    def noted(self: Any) -> None:
+        batches.append(len(self._held))
+        flush(self)
+
+    monkeypatch.setattr(Rebatcher, "flush", noted)
+
+    def build(p: beam.Pipeline) -> None:
+        orders = [(f"k{i}", [("event", i)]) for i in range(1, 101)]
+        _ = p | beam.Create(orders) | beam.ParDo(Alarm()) | beam.Map(lambda x: x[0]) | collect()
+
+    assert len(on_headrace(build, shards=1)[0]["out"]) == 100
+    assert 100 in batches

@@ -11,7 +11,7 @@ from apache_beam import coders
 from apache_beam.transforms import userstate
 
 from headrace.worker.batched.plain_values import all_frozen, is_frozen
-from headrace.worker.batched.steps import Shape, step_of
+from headrace.worker.batched.steps import Results, step_of
 from tests.naming import steady_repr
 
 
@@ -54,42 +54,42 @@ class Batched(beam.DoFn):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
-    ("transform", "shape", "given", "result"),
+    ("transform", "results", "given", "result"),
     [
-        (beam.Map(lambda x: x + 1), Shape.ONE, 1, 2),
-        (beam.Map(str), Shape.ONE, 1, "1"),
-        (beam.Filter(lambda x: x > 1), Shape.KEEP, 1, False),
-        (beam.MapTuple(lambda a, b: a * b), Shape.ONE, (3, 4), 12),
-        (beam.FlatMap(lambda x: [x, x]), Shape.FLAT, 1, [1, 1]),
-        (beam.ParDo(Plain()), Shape.MANY, 1, [1, 1]),
-        (beam.Map(lambda x, y: x + y, 3), Shape.ONE, 1, 4),
-        (beam.Map(lambda x, y=1: x + y, y=3), Shape.ONE, 1, 4),
-        (beam.Map(lambda x, y, z=0: (x, y, z), 3, z=5), Shape.ONE, 1, (1, 3, 5)),
-        (beam.Filter(lambda x, low: x > low, 1), Shape.KEEP, 2, True),
-        (beam.MapTuple(lambda a, b=1, c=0: (a, b, c), 5, c=6), Shape.ONE, (3,), (3, 5, 6)),
-        (beam.FlatMap(lambda x, n: [x] * n, 3), Shape.FLAT, 1, [1, 1, 1]),
+        (beam.Map(lambda x: x + 1), Results.ONE, 1, 2),
+        (beam.Map(str), Results.ONE, 1, "1"),
+        (beam.Filter(lambda x: x > 1), Results.KEEP, 1, False),
+        (beam.MapTuple(lambda a, b: a * b), Results.ONE, (3, 4), 12),
+        (beam.FlatMap(lambda x: [x, x]), Results.FLAT, 1, [1, 1]),
+        (beam.ParDo(Plain()), Results.MANY, 1, [1, 1]),
+        (beam.Map(lambda x, y: x + y, 3), Results.ONE, 1, 4),
+        (beam.Map(lambda x, y=1: x + y, y=3), Results.ONE, 1, 4),
+        (beam.Map(lambda x, y, z=0: (x, y, z), 3, z=5), Results.ONE, 1, (1, 3, 5)),
+        (beam.Filter(lambda x, low: x > low, 1), Results.KEEP, 2, True),
+        (beam.MapTuple(lambda a, b=1, c=0: (a, b, c), 5, c=6), Results.ONE, (3,), (3, 5, 6)),
+        (beam.FlatMap(lambda x, n: [x] * n, 3), Results.FLAT, 1, [1, 1, 1]),
     ],
     ids=["map", "map of a class", "filter", "map of tuples", "flat map", "dofn",
          "argument of a map", "keyword of a map", "both", "argument of a filter",
          "arguments of a map of tuples", "argument of a flat map"],
 )
 def test_the_function_inside_is_found_with_its_shape(
-    transform: Any, shape: Shape, given: Any, result: Any
+    transform: Any, results: Results, given: Any, result: Any
 ) -> None:
     step = step_of(*inside(transform))
     assert step is not None
-    assert step.shape is shape
+    assert step.results is results
     assert step.function(given) == result
 
 
 def test_a_generator_is_known_never_to_give_none() -> None:
     step = step_of(*inside(beam.ParDo(Stream())))
     assert step is not None
-    assert step.shape is Shape.STREAM
+    assert step.results is Results.STREAM
     assert list(step.function(5)) == [5, 5]
     again = step_of(*inside(beam.ParDo(Stream(), 3)))
     assert again is not None
-    assert (again.shape, list(again.function(5))) == (Shape.STREAM, [5, 5, 5])
+    assert (again.results, list(again.function(5))) == (Results.STREAM, [5, 5, 5])
 
 
 @pytest.mark.parametrize(

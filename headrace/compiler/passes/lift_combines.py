@@ -20,7 +20,7 @@ from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from headrace.compiler.urns import COMBINE_PER_KEY
+from headrace.compiler.proto.urns import COMBINE_PER_KEY
 
 _END_OF_WINDOW = beam_runner_api_pb2.OutputTime.END_OF_WINDOW
 _CONVERT = common_urns.combine_components.COMBINE_PER_KEY_CONVERT_TO_ACCUMULATORS.urn

@@ -16,8 +16,8 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 
-from headrace.compiler.buffers import OUTPUT_BUFFER, buffer_of
-from headrace.compiler.urns import FLATTEN, GROUP_BY_KEY, READ_FROM_SPARK, WRITE_TO_SPARK
+from headrace.compiler.proto.buffers import OUTPUT_BUFFER, buffer_of
+from headrace.compiler.proto.urns import FLATTEN, GROUP_BY_KEY, READ_FROM_SPARK, WRITE_TO_SPARK
 from headrace.plan.sources import Frame
 
 FRAME_URNS = frozenset({READ_FROM_SPARK, WRITE_TO_SPARK})

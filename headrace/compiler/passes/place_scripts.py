@@ -15,8 +15,8 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 
-from headrace.compiler.buffers import buffer_of
-from headrace.compiler.urns import TEST_STREAM
+from headrace.compiler.proto.buffers import buffer_of
+from headrace.compiler.proto.urns import TEST_STREAM
 from headrace.plan.scripts import Script, ScriptStep, StepKind
 from headrace.plan.sources import ScriptOutput
 

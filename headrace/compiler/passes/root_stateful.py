@@ -1,4 +1,4 @@
-"""Makes every stateful ParDo the root of its own stage, unless its input is already at home.
+"""Makes every stateful ParDo the root of its own stage, unless the exchange before it is elided.
 
 Before:  a -> StatefulParDo fused into a's stage
 After:   a | StatefulParDo, with an exchange by key between the two
@@ -22,13 +22,13 @@ _PROCESS_SIZED = (
 )
 
 
-def root_stateful(at_home: Collection[str]) -> Callable[[Iterable[Any], Any], Iterator[Any]]:
-    """Build the pass; `at_home` names the transforms whose exchange is elided."""
+def root_stateful(elided: Collection[str]) -> Callable[[Iterable[Any], Any], Iterator[Any]]:
+    """Build the pass; `elided` names the transforms whose exchange is elided."""
 
     def root_stateful_pass(stages: Iterable[Any], _context: Any) -> Iterator[Any]:
         for stage in stages:
             for transform in stage.transforms:
-                if transform.unique_name not in at_home and is_stateful(transform):
+                if transform.unique_name not in elided and is_stateful(transform):
                     stage.forced_root = True
                 # Restrictions must be dealt out to the shards before they are processed, else all
                 # the reading happens on the one shard that split them.

@@ -20,7 +20,7 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.runners.worker import bundle_processor
 
-from headrace.compiler.buffers import SPREAD_BUFFER
+from headrace.compiler.proto.buffers import SPREAD_BUFFER
 
 _SPLIT = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 RESHUFFLE_URNS = frozenset({common_urns.composites.RESHUFFLE.urn})

@@ -18,8 +18,9 @@ from apache_beam.portability.api import external_transforms_pb2
 
 from headrace.errors import UnsupportedTransformError
 from headrace.io.kafka.formats import BYTES, TEXT
+from headrace.io.kafka.offsets import GroupStart
 from headrace.io.kafka.sink import WriteToKafka
-from headrace.io.kafka.source import ReadFromKafka
+from headrace.io.kafka.source import ReadFromKafka, nothing_to_read
 
 _CLASSES = "org.apache.kafka.common.serialization."
 #: Kafka's own classes for plain values: how their bytes are laid out.
@@ -78,6 +79,10 @@ class _Read(beam.PTransform):  # type: ignore[misc]
         start: Any = "earliest" if reset == "earliest" else "latest"
         if fields.start_read_time is not None:
             start = fields.start_read_time / 1000
+        elif group:
+            start = GroupStart(group=group, otherwise=reset)
+        elif most and start == "latest":
+            raise UnsupportedTransformError(nothing_to_read(label))
         by_arrival = fields.timestamp_policy == beams.ReadFromKafka.processing_time_policy
         columns = ["key", "value"]
         if metadata:

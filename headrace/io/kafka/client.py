@@ -67,9 +67,21 @@ class GroupOffsets:
         try:
             if self._consumer is None:
                 settings = {**for_client(self._options), "group.id": self._group}
-                self._consumer = library.Consumer({**settings, "enable.auto.commit": False})
+                self._consumer = library.Consumer({
+                    **settings, "enable.auto.commit": False, "on_commit": self._answered,
+                })  # fmt: skip
             if parts:
                 self._consumer.commit(offsets=parts, asynchronous=not wait)
+            self._consumer.poll(0)  # hears how earlier commits have ended; nothing is subscribed
         except Exception as error:  # noqa: BLE001 (nothing depends on it but somebody's chart)
-            said = scrubbed(str(error), self._options)
-            _LOG.warning("the offsets of group %s could not be committed: %s", self._group, said)
+            self._warn(error)
+
+    def _answered(self, error: Any, parts: Any) -> None:
+        """Hear how a commit that nobody waited for has ended."""
+        failed = error or next((part.error for part in parts if part.error), None)
+        if failed is not None:
+            self._warn(failed)
+
+    def _warn(self, error: Any) -> None:
+        said = scrubbed(str(error), self._options)
+        _LOG.warning("the offsets of group %s could not be committed: %s", self._group, said)

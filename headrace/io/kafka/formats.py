@@ -191,6 +191,11 @@ def encoder_of(step: str, given: Any) -> Callable[[Any], bytes]:
     raise OptionError(_no_format(step, given))
 
 
+def is_plain(encode: Callable[[Any], bytes]) -> bool:
+    """Whether an encoder of `encoder_of` gives bytes back as they are."""
+    return encode is _as_bytes
+
+
 def path_of(descriptor: Any) -> bytes:
     """Give the way from a file's top to a message type, as a registry's header has it.
 

@@ -1,4 +1,7 @@
-"""Asks a Kafka broker how far its topics go, by the client library; Spark is not asked."""
+"""Asks a Kafka broker how far its topics go, and a group of consumers, by the client library.
+
+Spark is not asked.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +75,28 @@ class Heads:
                 after[each.topic][str(each.partition)] = each.offset
         return after
 
+    def committed(self, otherwise: str) -> Position | None:
+        """Give where the group of the options stands, partition by partition; None: nowhere yet.
+
+        Args:
+            otherwise: where a partition begins of which the group has committed nothing, or what
+                is there no more: "earliest", "latest", or "none" to refuse.
+        """
+        first, after = self.ends()
+        asked = [
+            self._library.TopicPartition(topic, int(part))
+            for topic, parts in after.items()
+            for part in parts
+        ]
+        try:
+            found = self._consumer.committed(asked, timeout=SECONDS)
+        except self._library.KafkaException as error:
+            raise self._away(error) from None
+        committed: Position = {}
+        for each in found:
+            committed.setdefault(each.topic, {})[str(each.partition)] = each.offset
+        return begun(self._step, committed, first, after, otherwise)
+
     def close(self) -> None:
         """Let go of the broker."""
         self._consumer.close()
@@ -95,3 +120,39 @@ class Heads:
             f"{self._step}: the broker does not say how far its topics go: {said}. Nothing is "
             "lost: a start on the same checkpoint goes on"
         )
+
+
+def begun(
+    step: str, committed: Position, first: Position, after: Position, otherwise: str
+) -> Position | None:
+    """Decide where a read begins for a consumer group; None if the group has committed nothing.
+
+    >>> begun("Read", {"t": {"0": 7, "1": -1001}}, {"t": {"0": 0, "1": 0}},
+    ...       {"t": {"0": 9, "1": 5}}, "latest")
+    {'t': {'0': 7, '1': 5}}
+
+    Args:
+        step: the read's name.
+        committed: offsets of the group; below 0 where there is none.
+        first: the first offset of every partition.
+        after: the next offset of every partition.
+        otherwise: where a partition begins that has none, or one that is there no more.
+    """
+    found: Position = {}
+    for topic, parts in after.items():
+        for part, end in parts.items():
+            at = committed.get(topic, {}).get(part, LATEST)
+            if first[topic][part] <= at <= end:
+                found.setdefault(topic, {})[part] = at
+            elif otherwise == "none":
+                msg = (
+                    f"{step}: the consumer group has committed no offset that partition {part} of "
+                    f"{topic} still has, and auto.offset.reset is none; give earliest or latest"
+                )
+                raise OptionError(msg)
+            else:
+                # What is first may go at any time; what comes next is what it was now.
+                found.setdefault(topic, {})[part] = EARLIEST if otherwise == "earliest" else end
+    if all(at < 0 for parts in committed.values() for at in parts.values()):
+        return None
+    return found

@@ -17,6 +17,8 @@ from headrace.errors import OptionError
 
 #: Spark's numbers for the two ends of a partition.
 _ENDS = {"earliest": -2, "latest": -1}
+#: Where a consumer begins that has committed nothing: Kafka's words.
+RESETS = ("earliest", "latest", "none")
 #: Offsets by topic and partition, as Spark's log has them.
 Offsets = Mapping[str, Mapping[int, int]]
 
@@ -47,6 +49,19 @@ class Topics:
         return {"subscribe": ",".join(self.names)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStart:
+    """A new pipeline begins where a consumer group stands, as a consumer of Kafka's own would."""
+
+    group: str
+    otherwise: str  # where it has committed nothing: one of RESETS
+
+    def __post_init__(self) -> None:
+        if self.otherwise not in RESETS:
+            msg = f"auto.offset.reset={self.otherwise!r} is none of {', '.join(RESETS)}"
+            raise OptionError(msg)
+
+
 def start_options(start: Any) -> dict[str, str]:
     """Give Spark's options for where a read begins.
 
@@ -55,6 +70,8 @@ def start_options(start: Any) -> dict[str, str]:
     >>> start_options({"t": {0: 5, 1: "earliest"}})
     {'startingOffsets': '{"t": {"0": 5, "1": -2}}'}
     """
+    if isinstance(start, GroupStart):
+        start = "earliest" if start.otherwise == "earliest" else "latest"
     millis = _millis(start)
     if millis is not None:
         # A partition without a message of that time or later begins with its next one.

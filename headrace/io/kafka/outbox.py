@@ -7,6 +7,7 @@ The order of an epoch's messages is that of its files' names and of the rows in 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from headrace.io.storage import LocalStorage, Storage, storage_of
 
 #: The file that says that the broker has a marker.
 _MARKED = "marked"
+#: Rows that are made objects together: few enough to stay in the processor's cache.
+_PART = 2_048
 
 
 def _values(column: pa.Array) -> list[Any]:
@@ -27,6 +30,26 @@ def _values(column: pa.Array) -> list[Any]:
         return [None] * len(column)
     found: list[Any] = column.to_pylist()
     return found
+
+
+class Rows:
+    """Rows of batches as tuples, made some at a time: as objects they take five times the memory.
+
+    Args:
+        batches: of columns.
+    """
+
+    def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._batches:
+            for start in range(0, batch.num_rows, _PART):
+                part = batch.slice(start, _PART)
+                yield from zip(*map(_values, part.columns), strict=True)
 
 
 class ParquetOutbox:
@@ -42,6 +65,8 @@ class ParquetOutbox:
         self._session = session
         self._storage: Storage = storage_of(session, self.path)
         self._folders = EpochFolders(self.path, "parquet", {}, (), self._storage)
+        # An epoch is set aside while the one before it is published and removed; both move folders.
+        self._moving = threading.Lock()
 
     def claim(self, delivery: Delivery) -> None:
         """Take the outbox for a driver."""
@@ -56,14 +81,16 @@ class ParquetOutbox:
 
     def take(self, delivery: Delivery, names: Sequence[str]) -> None:
         """Set files aside that workers wrote, under their epoch's number."""
-        self._folders.take(delivery.epoch, delivery.attempt, names, delivery.fence)
+        with self._moving:
+            self._folders.take(delivery.epoch, delivery.attempt, names, delivery.fence)
         if names:
             self._sync(delivery.epoch)
 
     def write(self, frame: Any, delivery: Delivery) -> None:
         """Set the rows of a DataFrame aside, under their epoch's number."""
         empty = frame.isEmpty() if delivery.empty is None else delivery.empty
-        self._folders.write(frame, delivery.epoch, delivery.attempt, empty, delivery.fence)
+        with self._moving:
+            self._folders.write(frame, delivery.epoch, delivery.attempt, empty, delivery.fence)
         if not empty:
             self._sync(delivery.epoch)
 
@@ -71,24 +98,26 @@ class ParquetOutbox:
         """Give the epochs that have messages, in order."""
         return self._folders.epochs()
 
-    def messages(
-        self, epoch: int, start: int, most: int
-    ) -> Iterator[tuple[Sequence[Any], bool]]:
+    def messages(self, epoch: int, start: int, most: int) -> Iterator[tuple[Rows, bool]]:
         """Give an epoch's messages as tuples from an index on, at most so many at a time.
 
         The last ones say so, and if there are none left after all, nothing says so.
         """
-        held: list[Any] = []
-        for message in self._from(epoch, start):
-            if len(held) == most:
-                yield held, False
-                held = []
-            held.append(message)
-        yield held, True
+        held: list[pa.RecordBatch] = []
+        room = most
+        for batch in self._from(epoch, start):
+            left = batch
+            while left.num_rows > room:
+                yield Rows([*held, left.slice(0, room)]), False
+                held, left, room = [], left.slice(room), most
+            held.append(left)
+            room -= left.num_rows
+        yield Rows(held), True
 
     def remove(self, epoch: int) -> None:
         """Forget an epoch's messages."""
-        self._folders.drop(epoch)
+        with self._moving:
+            self._folders.drop(epoch)
 
     def is_marked(self) -> bool:
         """Whether the broker has had a marker of this sink."""
@@ -99,7 +128,7 @@ class ParquetOutbox:
         if not self.is_marked():
             self._storage.write(f"{self.path}/{_MARKED}", b"")
 
-    def _from(self, epoch: int, start: int) -> Iterator[Any]:
+    def _from(self, epoch: int, start: int) -> Iterator[pa.RecordBatch]:
         for path in self._folders.files(epoch):
             with pq.ParquetFile(self._opened(path)) as file:
                 count = file.metadata.num_rows
@@ -107,9 +136,9 @@ class ParquetOutbox:
                     start -= count
                     continue
                 for batch in file.iter_batches():
-                    rows = list(zip(*map(_values, batch.columns), strict=True))
-                    yield from rows[start:]
-                    start = max(0, start - len(rows))
+                    if start < batch.num_rows:
+                        yield batch.slice(start)
+                    start = max(0, start - batch.num_rows)
 
     def _opened(self, path: str) -> Any:
         if isinstance(self._storage, LocalStorage):

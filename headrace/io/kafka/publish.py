@@ -11,6 +11,8 @@ drivers interleave in every way:
 5. When the last message of an epoch counts, its messages are removed from the outbox.
 
 What is in the outbox does not change any more, so whoever publishes next goes on by the marker.
+Epochs after the one that is named may come into it meanwhile (the next one runs, and may commit):
+they are left for the publication after this one, which begins when this one has ended.
 Whatever goes wrong, the way on is the same: connect again, and read the marker. Knows a broker by
 four verbs; `transactions` is the one with Kafka behind it.
 """
@@ -18,7 +20,7 @@ four verbs; `transactions` is the one with Kafka behind it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -61,13 +63,21 @@ class Position(NamedTuple):
         return cls(offset >> _INDEX_BITS, offset & ((1 << _INDEX_BITS) - 1))
 
 
+class Messages(Protocol):
+    """So many messages, each of them a tuple."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
 class Producer(Protocol):
     """A connection that has shut out all older ones of the same sink. All verbs raise AwayError."""
 
     def position(self) -> Position | None:
         """Read the marker; None if there is none."""
 
-    def stage(self, messages: Sequence[Any], after: Position) -> None:
+    def stage(self, messages: Messages, after: Position) -> None:
         """Begin a transaction, send messages in it, and move the marker."""
 
     def commit(self) -> None:
@@ -83,7 +93,7 @@ class Outbox(Protocol):
     def epochs(self) -> list[int]:
         """Give the epochs that have messages, in order; some may not be committed."""
 
-    def messages(self, epoch: int, start: int, most: int) -> Iterator[tuple[Sequence[Any], bool]]:
+    def messages(self, epoch: int, start: int, most: int) -> Iterator[tuple[Messages, bool]]:
         """Give an epoch's messages from an index on, some at a time; whether they are the last."""
 
     def remove(self, epoch: int) -> None:

@@ -62,9 +62,9 @@ class SchemaRegistry:
         if not subject or schema is None:
             msg = f"{self}: to write, give the subject and the schema"
             raise OptionError(msg)
-        told = {"schema": schema} if kind == "AVRO" else {"schema": schema, "schemaType": kind}
+        request = {"schema": schema} if kind == "AVRO" else {"schema": schema, "schemaType": kind}
         path = f"/subjects/{urllib.parse.quote(subject, safe='')}/versions"
-        return int(self._asked(path, json.dumps(told))["id"])
+        return int(self._asked(path, json.dumps(request))["id"])
 
     def _asked(self, path: str, body: str = "") -> Any:
         asked = (self.url, path + body)

@@ -16,13 +16,15 @@ from apache_beam.utils.timestamp import Timestamp
 
 from headrace.errors import OptionError
 from headrace.io.kafka.client import client
-from headrace.io.kafka.formats import BYTES, encoder_of
+from headrace.io.kafka.formats import BYTES, encoder_of, is_plain
 from headrace.io.kafka.options import checked
 from headrace.io.kafka.outbox import ParquetOutbox
 from headrace.io.kafka.publish import Producer, Publisher, Rules
 from headrace.io.kafka.records import MESSAGE
 from headrace.io.kafka.transactions import Address, TransactionalProducer, name_of, publish_once
 from headrace.io.sinks import Delivery, Lease, Sink
+from headrace.plan.datasets import Dataset, kafka_topics
+from headrace.plan.shapes import RecordShape, ScalarKind, ScalarShape, Shape, TupleShape
 
 #: Messages of one transaction. An epoch with more is published in several.
 TRANSACTION_MESSAGES = 500_000
@@ -124,6 +126,10 @@ class KafkaSink(Sink):
         rows = frame.toLocalIterator() if hasattr(frame, "toLocalIterator") else frame.collect()
         publish_once(self._address(uuid.uuid4().hex), rows)
 
+    def names(self) -> tuple[Dataset, ...]:
+        """Give the topic's name."""
+        return kafka_topics(self._options["bootstrap.servers"], [self._topic])
+
     def check_epochs(self, name: str) -> None:
         """Every topic can be written by epochs."""
 
@@ -198,6 +204,24 @@ class _Encode:
     def __call__(self, element: Any) -> tuple[Any, ...]:
         return self.row(element, None)
 
+    def for_columns(self, shape: Shape) -> Callable[[Any], tuple[Any, ...]] | None:
+        """Name the function that gives the same for elements of a shape; None: there is none.
+
+        Bytes are messages as they are, so that keys and values can stay columns.
+        """
+        if self._message is not None or not (is_plain(self._key) and is_plain(self._value)):
+            return None
+        match shape:
+            case TupleShape(items=(key, value)) if _is_bytes(key) and _is_bytes(value):
+                return _of_pair
+            case RecordShape(names=names, items=items) if names == ("key", "value"):
+                return _of_record if all(map(_is_bytes, items)) else None
+            case RecordShape(names=("value",), items=(value,)) if _is_bytes(value):
+                return _of_value_alone
+            case ScalarShape() if _is_bytes(shape):
+                return _of_value
+        return None
+
     def row(self, element: Any, millis: int | None) -> tuple[Any, ...]:
         """Give topic, partition, key, value, timestamp and headers."""
         if self._message is not None:
@@ -217,6 +241,26 @@ class _Encode:
             topic, partition, None if key is None else self._key(key),
             None if value is None else self._value(value), millis, headers,
         )
+
+
+def _of_pair(element: Any) -> tuple[Any, ...]:
+    return None, None, element[0], element[1], None, None
+
+
+def _of_record(element: Any) -> tuple[Any, ...]:
+    return None, None, element.key, element.value, None, None
+
+
+def _of_value_alone(element: Any) -> tuple[Any, ...]:
+    return None, None, None, element.value, None, None
+
+
+def _of_value(element: Any) -> tuple[Any, ...]:
+    return None, None, None, element, None, None
+
+
+def _is_bytes(shape: Shape) -> bool:
+    return isinstance(shape, ScalarShape) and shape.kind is ScalarKind.BYTES
 
 
 class _Timed(beam.DoFn):  # type: ignore[misc]

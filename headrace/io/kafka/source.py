@@ -7,6 +7,7 @@ Python's decodes the rest, message by message.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,12 +19,14 @@ from headrace.errors import ColumnTypeError, OptionError, SessionError, Unsuppor
 from headrace.io.columns import columns_of
 from headrace.io.kafka.client import GroupOffsets
 from headrace.io.kafka.formats import BYTES, TEXT, Json, decoder_of
-from headrace.io.kafka.offsets import Topics, end_options, start_options
+from headrace.io.kafka.heads import Heads
+from headrace.io.kafka.offsets import GroupStart, Topics, end_options, start_options
 from headrace.io.kafka.options import checked, for_java, scrubbed
 from headrace.io.kafka.records import COLUMNS, KafkaRecord
 from headrace.io.later import LaterFrame
 from headrace.io.sources import ReadFromSpark
 from headrace.io.watermarks import BoundedOutOfOrderness, Monotonic, Policy, policy_of
+from headrace.plan.datasets import kafka_of
 
 #: What `headrace doctor --fetch` calls the jars that a session needs.
 NEEDS = "kafka"
@@ -164,8 +167,13 @@ class ReadFromKafka(beam.PTransform):  # type: ignore[misc]
         make = _Make(
             options=self._options, connector=self._connector, bounded=self._end is not None,
             texts=texts, time=self._timestamp, decode=_in_python(self._value), most=self._most,
+            topics=self._topics,
+            group=self._start if isinstance(self._start, GroupStart) else None,
         )
-        return LaterFrame(make, schema, streaming=self._end is None, needs=NEEDS)
+        return LaterFrame(
+            make, schema, streaming=self._end is None, needs=NEEDS,
+            names=kafka_of(self._options["bootstrap.servers"], self._connector),
+        )
 
 
 class _Rows(ReadFromSpark):
@@ -197,6 +205,8 @@ class _Make:
     time: str | Callable[[Any], float] | None
     decode: Callable[[bytes], Any] | None  # of the value, where Python does it
     most: int | None  # messages of a bounded read
+    topics: Topics
+    group: GroupStart | None  # where a new pipeline begins, if a consumer group says so
 
     def __call__(self, session: Any) -> Any:
         if not hasattr(session, "readStream"):
@@ -210,8 +220,9 @@ class _Make:
         # What an open or aborted transaction has written was never said.
         given.setdefault("kafka.isolation.level", "read_committed")
         headers = {"includeHeaders": "true"}
+        begins = self._committed() if self.group is not None else {}
         try:
-            frame = reader.options(**{**headers, **self.connector, **given}).load()
+            frame = reader.options(**{**headers, **self.connector, **begins, **given}).load()
         except Exception as error:  # noqa: BLE001 (any error of Java's, as PySpark gives it)
             raise _translated(error, self.options) from None
         if self.most is not None:
@@ -227,6 +238,24 @@ class _Make:
             f"concat_ws('-', topic, partition) AS `{_PARTITION}`",
         )
 
+    def _committed(self) -> dict[str, str]:
+        """Ask where the group stands; who goes on from a checkpoint passes it over."""
+        assert self.group is not None
+        step = "ReadFromKafka"
+        heads = Heads(
+            step, {**self.options, "group.id": self.group.group}, topics=self.topics.names,
+            pattern=self.topics.pattern,
+        )
+        try:
+            found = heads.committed(self.group.otherwise)
+        finally:
+            heads.close()
+        if found is not None:
+            return {"startingOffsets": json.dumps(found)}
+        if self.bounded and self.group.otherwise == "latest":
+            raise UnsupportedTransformError(nothing_to_read(step))
+        return {}
+
     def _seconds(self) -> Any:
         from pyspark.sql import functions
 
@@ -240,6 +269,16 @@ class _Make:
 
         column = functions.expr(self.texts["value"])
         return functions.udf(seconds, "double")(column)
+
+
+def nothing_to_read(step: str) -> str:
+    """Say that a bounded read would begin where it ends."""
+    return (
+        f"{step}: a read of a number of records ends at the messages that are there when it "
+        "starts, and auto.offset.reset=latest, Kafka's default, begins behind them: it would read "
+        'nothing. Give "auto.offset.reset": "earliest", a start_read_time, or a group.id that has '
+        "committed offsets; or leave max_num_records out, to read messages as they come"
+    )
 
 
 class _Decode:

@@ -82,25 +82,62 @@ class TransactionalProducer:
         """Read the marker, once no transaction is about to change it."""
         mark = self._library.TopicPartition(self._address.topic, 0)
         with self._asking("read the marker"):
-            (found,) = self._consumer.committed([mark], timeout=_SECONDS)
+            try:
+                (found,) = self._consumer.committed([mark], timeout=_SECONDS)
+            except self._library.KafkaException as raised:
+                if raised.args[0].name() == "_TIMED_OUT":
+                    self._refuse_unstable(mark)
+                raise
             if found.error is not None:
                 raise self._library.KafkaException(found.error)
         return None if found.offset < 0 else Position.from_offset(found.offset)
 
+    def _refuse_unstable(self, mark: Any) -> None:
+        """Say it if the broker keeps a transaction on the marker open; the client only waits.
+
+        A consumer of uncommitted messages does not wait for it: if that one is answered, it is the
+        transaction that the other one waited for. (The client library could be asked outright, by
+        `AdminClient.list_consumer_group_offsets`; librdkafka 2.16.0 ends the process there when the
+        broker says NOT_COORDINATOR, as one that was started again does for a while.)
+        """
+        consumer = self._library.Consumer(
+            {**_plain(for_client(self._address.options)), "group.id": self._address.name,
+             "enable.auto.commit": False, "isolation.level": "read_uncommitted"}, logger=_LOG,
+        )  # fmt: skip
+        try:
+            (found,) = consumer.committed([mark], timeout=_SECONDS)
+            if found.error is not None:
+                return
+        except self._library.KafkaException:
+            return  # it does not answer at all
+        finally:
+            consumer.close()
+        msg = (
+            f"{self._address.step}: could not read the marker: a transaction on it is open in the "
+            f"broker although every producer named {self._address.name!r} was shut out. If this "
+            "stays, the broker has lost the end of a transaction (it was killed just then): find "
+            "and end it with `kafka-transactions.sh find-hanging` and `abort`. A transaction that "
+            "was committed is in the outbox no longer: look into the topic before you abort it"
+        )
+        raise AwayError(msg)
+
     def stage(self, messages: Iterable[Any], after: Position | None) -> None:
         """Begin a transaction, send messages in it, and move the marker, if there is to be one."""
         producer, topic = self._producer, self._address.topic
+        produce = producer.produce
         with self._asking("publish"):
             producer.begin_transaction()
             for own, partition, key, value, timestamp, headers in messages:
-                more = _more(partition, timestamp, headers)
+                # Most messages have nothing more, and a call with names takes longer.
+                bare = partition is None and timestamp is None and not headers
                 while True:
                     try:
                         # Most messages have nothing more, and a call with names takes longer.
-                        if more is None:
-                            producer.produce(own or topic, value, key)
+                        if bare:
+                            produce(own or topic, value, key)
                         else:
-                            producer.produce(own or topic, value, key, **more)
+                            more = _more(partition, timestamp, headers)
+                            produce(own or topic, value, key, **more)
                         break
                     except BufferError:
                         producer.poll(0.05)
@@ -115,8 +152,8 @@ class TransactionalProducer:
         while left:
             before, left = left, self._producer.flush(_SECONDS)
             if left == before:
-                told = f"{left} messages wait, and none of them was taken for {_SECONDS:.0f} s"
-                error = self._library.KafkaError(self._library.KafkaError._TIMED_OUT, told)  # noqa: SLF001 (its public name)
+                reason = f"{left} messages wait, and none of them was taken for {_SECONDS:.0f} s"
+                error = self._library.KafkaError(self._library.KafkaError._TIMED_OUT, reason)  # noqa: SLF001 (its public name)
                 raise self._library.KafkaException(error)
 
     def commit(self) -> None:
@@ -144,11 +181,11 @@ class TransactionalProducer:
             yield
         except library.KafkaException as raised:
             error = raised.args[0]
-            told = f"{error.name()}, {error.str()}"
-            if self._said and self._said not in told:
-                told += f" ({self._said})"
-            told = scrubbed(told, self._address.options)
-            msg = f"{self._address.step}: could not {what}: {told}"
+            reason = f"{error.name()}, {error.str()}"
+            if self._said and self._said not in reason:
+                reason += f" ({self._said})"
+            reason = scrubbed(reason, self._address.options)
+            msg = f"{self._address.step}: could not {what}: {reason}"
             final = error.name() in _FINAL or self._said.partition(":")[0] in _FINAL
             kind = PublishError if final else AwayError
             raise kind(msg) from None
@@ -174,10 +211,8 @@ def publish_once(address: Address, messages: Iterable[Any]) -> None:
         raise PublishError(msg) from None
 
 
-def _more(partition: int | None, timestamp: int | None, headers: Any) -> dict[str, Any] | None:
-    """Give what `produce` is told beside topic, value and key; None: nothing."""
-    if partition is None and timestamp is None and not headers:
-        return None
+def _more(partition: int | None, timestamp: int | None, headers: Any) -> dict[str, Any]:
+    """Give what `produce` is told beside topic, value and key."""
     found: dict[str, Any] = {}
     if partition is not None:
         found["partition"] = partition

@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+import numpy as np
+
 from headrace.lab.data_engine.client import EngineClient, EngineStatus
 from headrace.lab.data_engine.launch import Feed
+from headrace.lab.data_engine.schedule import I64
 
 
 def aligned(
@@ -26,20 +29,34 @@ def aligned(
         start: the offsets at which the batch begins.
         most: events of the batch, of all partitions.
     """
-    places = [feed.place(partition) for partition in range(len(statuses))]
+    shares = [feed.share(partition) for partition in range(len(statuses))]
     going = [
-        place.number(status.made)
-        for place, status in zip(places, statuses, strict=True)
+        share.number(status.made)
+        for share, status in zip(shares, statuses, strict=True)
         if not status.ended
     ]
     until = min(going) if going else max(
-        place.number(status.total) for place, status in zip(places, statuses, strict=True)
+        share.number(status.total) for share, status in zip(shares, statuses, strict=True)
     )
     until = min(until, sum(start) + most)
     return [
-        max(first, min(status.made, place.offset_at(until)))
-        for first, place, status in zip(start, places, statuses, strict=True)
+        max(first, min(status.made, share.offset_at(until)))
+        for first, share, status in zip(start, shares, statuses, strict=True)
     ]
+
+
+def sent(feed: Feed, statuses: Sequence[EngineStatus]) -> tuple[I64, int]:
+    """Give the numbers of the events that were sent, and the last one up to which all were."""
+    numbers, ends = [np.zeros(0, dtype=np.int64)], []
+    for partition, status in enumerate(statuses):
+        share = feed.share(partition)
+        offsets = np.arange(status.made, dtype=np.int64)
+        turns, rest = np.divmod(offsets, share.block)
+        numbers.append((turns * share.partitions + partition) * share.block + rest)
+        ends.append(share.number(status.made))
+    sent = np.sort(np.concatenate(numbers))
+    # Where all partitions went to their end, the next numbers lie past the last event of the run.
+    return sent, min([*ends, int(sent[-1]) + 1 if len(sent) else 0]) - 1
 
 
 def await_taken(feed: Feed, is_alive: Callable[[], bool], pause: float = 0.05) -> None:

@@ -6,6 +6,8 @@ when the bundle that read them is final. Event times and watermark come from the
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -36,19 +38,22 @@ class ReadFromEngine(beam.PTransform):  # type: ignore[misc]
     Args:
         feed: where the engines are.
         elements: makes elements of a batch, in its order.
+        give_way: seconds after which a call comes to its end though there are more events, for
+            runners that do not ask for that themselves.
     """
 
-    def __init__(self, feed: Feed, elements: Open) -> None:
+    def __init__(self, feed: Feed, elements: Open, give_way: float = math.inf) -> None:
         super().__init__()
         self._feed = feed
         self._elements = elements
+        self._give_way = give_way
 
     def expand(self, pbegin: Any) -> Any:
         """Make the collection of events."""
         return (
             pbegin
             | beam.Create(list(self._feed.addresses), reshuffle=False)
-            | "Read" >> beam.ParDo(_Read(self._elements))
+            | "Read" >> beam.ParDo(_Read(self._elements, self._give_way))
         )
 
 
@@ -85,8 +90,8 @@ class _Acknowledge:
 class _Read(beam.DoFn):  # type: ignore[misc]
     """Takes the events of one partition."""
 
-    def __init__(self, elements: Open) -> None:
-        self._elements = elements
+    def __init__(self, elements: Open, give_way: float) -> None:
+        self._elements, self._give_way = elements, give_way
 
     @beam.DoFn.unbounded_per_element()  # type: ignore[untyped-decorator]
     def process(
@@ -102,10 +107,15 @@ class _Read(beam.DoFn):  # type: ignore[misc]
         own = tracker.current_restriction()
         at = own.start
         final = _Acknowledge(element)
+        end = time.monotonic() + self._give_way
         with EngineClient(element) as client:
             while at < own.stop:
+                left = end - time.monotonic()
+                if left <= 0:
+                    tracker.defer_remainder()
+                    return
                 batches, status = client.pull(
-                    at, min(EVENTS_PER_PULL, own.stop - at), wait=CALL_SECONDS
+                    at, min(EVENTS_PER_PULL, own.stop - at), wait=min(CALL_SECONDS, left)
                 )
                 count = sum(batch.num_rows for batch in batches)
                 if not count:

@@ -105,13 +105,17 @@ class EngineClient:
         del head["from"]
         return decoded(body), EngineStatus(**head)
 
-    def offer(self) -> EngineStatus:
-        """Ask how far events can be taken, for readers that plan first; starts the engine."""
-        return EngineStatus(**self._ask(do="offer")[0])
+    def offer(self, reader: str = "") -> EngineStatus:
+        """Ask how far events can be taken, for readers that plan first; starts the engine.
 
-    def acknowledge(self, until: int) -> None:
-        """Say that the events below an offset are not needed again."""
-        self._ask(do="acknowledge", until=until)
+        Args:
+            reader: its name, where there are several: what it was offered is held for it.
+        """
+        return EngineStatus(**self._ask(do="offer", reader=reader)[0])
+
+    def acknowledge(self, until: int, reader: str = "") -> None:
+        """Say that the events below an offset are not needed again, by the reader of this name."""
+        self._ask(do="acknowledge", until=until, reader=reader)
 
     def status(self) -> EngineStatus:
         """Ask how the engine stands; does not start it."""

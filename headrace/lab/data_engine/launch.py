@@ -13,9 +13,9 @@ from typing import BinaryIO, cast
 from headrace.errors import OptionError, TransportError
 from headrace.lab.data_engine.client import EngineClient, EngineStatus
 from headrace.lab.data_engine.events import EventsName
-from headrace.lab.data_engine.places import Place, block_for
 from headrace.lab.data_engine.pressure import Limits
 from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.data_engine.shares import Share, block_for
 from headrace.lab.data_engine.wire import receive, send
 
 _END_SECONDS = 10
@@ -28,9 +28,9 @@ class Feed:
     addresses: tuple[str, ...]
     block: int
 
-    def place(self, partition: int) -> Place:
-        """Give the place of a partition."""
-        return Place(partition=partition, partitions=len(self.addresses), block=self.block)
+    def share(self, partition: int) -> Share:
+        """Give the share of a partition."""
+        return Share(partition=partition, partitions=len(self.addresses), block=self.block)
 
     def text(self) -> str:
         """Write it as one word, for an option."""
@@ -40,8 +40,8 @@ class Feed:
     def read(cls, text: str) -> Feed:
         """Read what `text` wrote.
 
-        >>> Feed.read("16@127.0.0.1:5000,127.0.0.1:5001").place(1)
-        Place(partition=1, partitions=2, block=16)
+        >>> Feed.read("16@127.0.0.1:5000,127.0.0.1:5001").share(1)
+        Share(partition=1, partitions=2, block=16)
         """
         block, _, addresses = text.partition("@")
         if not block.isdigit() or not addresses:
@@ -81,11 +81,11 @@ class DataEngines:
         with ExitStack() as stack:
             started = [stack.enter_context(_Process()) for _ in range(self._partitions)]
             for partition, process in enumerate(started):
-                place = Place(partition=partition, partitions=len(started), block=self._block)
+                share = Share(partition=partition, partitions=len(started), block=self._block)
                 limits = None if self._limits is None else dataclasses.asdict(self._limits)
                 process.tell({
                     "events": self._events.told(), "schedule": self._schedule.pairs(),
-                    "place": dataclasses.asdict(place), "limits": limits,
+                    "share": dataclasses.asdict(share), "limits": limits,
                     "hold": self._hold, "is_open": self._is_open,
                 })
             self.pids = tuple(process.pid for process in started)

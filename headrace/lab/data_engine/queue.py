@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.errors import HeadraceError
-from headrace.lab.data_engine.places import Place
 from headrace.lab.data_engine.pressure import Limits, Pressure
 from headrace.lab.data_engine.schedule import Phase, Schedule
+from headrace.lab.data_engine.shares import Share
 
 #: Makes the events from a number on: (first number, count) -> rows.
 Make = Callable[[int, int], pa.RecordBatch]
@@ -56,7 +56,7 @@ class PartitionQueue:
     """The queue of one partition.
 
     Args:
-        place: which partition it is.
+        share: which partition it is.
         schedule: when its events are due.
         make: makes them.
         limits: of the queue's length, once it does not hold; None: as long as it likes.
@@ -65,13 +65,13 @@ class PartitionQueue:
     """
 
     def __init__(
-        self, place: Place, schedule: Schedule, make: Make, limits: Limits | None = None,
+        self, share: Share, schedule: Schedule, make: Make, limits: Limits | None = None,
         hold: float | None = None, *, is_open: bool = False,
     ) -> None:
-        if is_open and place.partitions > 1:
-            msg = f"{place.partitions} partitions cannot be told more: each would hear it apart"
+        if is_open and share.partitions > 1:
+            msg = f"{share.partitions} partitions cannot be told more: each would hear it apart"
             raise QueueError(msg)
-        self.place = place
+        self.share = share
         self.schedule = schedule
         self._make = make
         self._limits = limits
@@ -80,8 +80,9 @@ class PartitionQueue:
         self._held: deque[tuple[int, pa.RecordBatch]] = deque()  # by first offset
         self._ready = 0  # events that exist, due or not
         self._looked = 0
+        self._readers: dict[str, int] = {}  # what each has acknowledged
         self._sampled = -1.0
-        self._planned = place.offset_at(schedule.events)  # by the schedule, as far as it is known
+        self._planned = share.offset_at(schedule.events)  # by the schedule, as far as it is known
         self.total = UNKNOWN if is_open else self._planned  # fewer if it stops early
         self.made = 0  # events that can be taken
         self.pulled = 0
@@ -129,7 +130,7 @@ class PartitionQueue:
             raise QueueError(msg)
         before = self.schedule.seconds
         self.schedule = Schedule((*self.schedule.phases, *phases))
-        self._planned = self.place.offset_at(self.schedule.events)
+        self._planned = self.share.offset_at(self.schedule.events)
         self._make, self._limits = make, limits
         self._pressure = None if limits is None else Pressure(limits)
         self.started = now - before
@@ -146,14 +147,14 @@ class PartitionQueue:
 
     def prepare(self) -> None:
         """Make events ahead, a block at most."""
-        if self._ready - self.made < self.place.block:
+        if self._ready - self.made < self.share.block:
             self._make_more()
 
     def _make_more(self) -> None:
         end = min(self.total, self._planned)
         if self._ready < end:
-            count = min(self.place.left_in_block(self._ready), end - self._ready)
-            self._held.append((self._ready, self._make(self.place.number(self._ready), count)))
+            count = min(self.share.left_in_block(self._ready), end - self._ready)
+            self._held.append((self._ready, self._make(self.share.number(self._ready), count)))
             self._ready += count
 
     def advance(self, now: float) -> None:
@@ -161,7 +162,7 @@ class PartitionQueue:
         if self.started is None:
             return
         seconds = self._held_at(now)
-        due = min(self.total, self.place.offset_at(self.schedule.made_by(seconds)))
+        due = min(self.total, self.share.offset_at(self.schedule.made_by(seconds)))
         if due > self.made:
             self._note_delay(seconds)
         while self._ready < due:
@@ -181,21 +182,21 @@ class PartitionQueue:
         seconds = now - self.started
         if self._hold is None or seconds < self._hold:
             return seconds
-        hold, place = self._hold, self.place
+        hold, share = self._hold, self.share
         # Partitions that are read up to one number leave a part of a block.
-        rest = place.block if place.partitions > 1 else 0
-        if self.pulled + rest >= place.offset_at(self.schedule.made_by(hold) - 1):
+        rest = share.block if share.partitions > 1 else 0
+        if self.pulled + rest >= share.offset_at(self.schedule.made_by(hold) - 1):
             self.started, self._hold = now - hold, None
         return hold
 
     def _note_delay(self, seconds: float) -> None:
         """Note how long the next event has been due already."""
-        late = seconds - self.schedule.due(self.place.number(self.made))
+        late = seconds - self.schedule.due(self.share.number(self.made))
         self.latest_seconds = max(self.latest_seconds, late)
         if late > LATE_SECONDS and not self.void:
             self.void = (
                 f"{LATE} {late:.2f} s behind its own schedule: partition "
-                f"{self.place.partition} could not make its events in time"
+                f"{self.share.partition} could not make its events in time"
             )
 
     def _look(self, due: int, seconds: float) -> None:
@@ -216,7 +217,7 @@ class PartitionQueue:
         oldest = None if self._limits is None else self._limits.oldest_seconds
         if oldest is None or not self.length:
             return
-        waited = seconds - self.schedule.due(self.place.number(self.pulled))
+        waited = seconds - self.schedule.due(self.share.number(self.pulled))
         if waited > oldest:
             self._cut_off(f"an event has waited {waited:.1f} s, more than {oldest:g} s", seconds)
 
@@ -246,8 +247,13 @@ class PartitionQueue:
         self.total = min(self.total, self.made)
         self._limits = None
 
-    def offer(self) -> int:
-        """Give how far events can be taken, to a reader that plans with it."""
+    def offer(self, reader: str = "") -> int:
+        """Give how far events can be taken, to a reader that plans with it.
+
+        A query may read a stream twice, by readers that do not plan at the same moment: what one of
+        them has done with is held until each has.
+        """
+        self._readers.setdefault(reader, 0)
         self.offered = self.made
         return self.made
 
@@ -275,8 +281,8 @@ class PartitionQueue:
         self.pulled = max(self.pulled, end)
         return found
 
-    def acknowledge(self, until: int) -> None:
-        """Forget the events below an offset.
+    def acknowledge(self, until: int, reader: str = "") -> None:
+        """Forget the events below an offset, once all readers have acknowledged them.
 
         Raises:
             QueueError: nobody has taken them yet.
@@ -284,6 +290,7 @@ class PartitionQueue:
         if until > self.pulled:
             msg = f"offset {until:,} is acknowledged, but only {self.pulled:,} events were taken"
             raise QueueError(msg)
-        self.acknowledged = max(self.acknowledged, until)
+        self._readers[reader] = max(self._readers.get(reader, 0), until)
+        self.acknowledged = max(self.acknowledged, min(self._readers.values()))
         while self._held and self._held[0][0] + self._held[0][1].num_rows <= self.acknowledged:
             self._held.popleft()

@@ -107,6 +107,23 @@ class Schedule:
         counts, seconds = self._corners()
         return np.asarray(np.interp(numbers, counts, seconds))
 
+    def newest_at(self, seconds: F64) -> I64:
+        """Give the number of the newest event that is due by each time; the first one before."""
+        counts, ends = self._corners()
+        numbers = np.floor(np.interp(seconds, ends, counts) + 1e-6).astype(np.int64)
+        return np.minimum(numbers, self.events - 1)
+
+    def rates_at(self, seconds: F64) -> F64:
+        """Give the rate at each time; of times outside it is not a number.
+
+        >>> spike = Schedule((Phase(2, 10), Phase(1, 100)))
+        >>> spike.rates_at(np.array([0.0, 2.0, 2.9, 3.1])).tolist()
+        [10.0, 100.0, 100.0, nan]
+        """
+        _, ends = self._corners()
+        rates = np.array([np.nan, *(phase.rate for phase in self.phases), np.nan])
+        return np.asarray(rates[np.searchsorted(ends, seconds, side="right")])
+
     def made_by(self, seconds: float) -> int:
         """Give how many events are due by a time: those up to it, and the one at it."""
         if seconds < 0:

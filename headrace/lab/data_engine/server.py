@@ -15,10 +15,10 @@ from typing import Any, BinaryIO
 
 from headrace.errors import HeadraceError
 from headrace.lab.data_engine.events import EventsName, load
-from headrace.lab.data_engine.places import Place
 from headrace.lab.data_engine.pressure import Limits
 from headrace.lab.data_engine.queue import PartitionQueue
 from headrace.lab.data_engine.schedule import Phase, Schedule
+from headrace.lab.data_engine.shares import Share
 from headrace.lab.data_engine.wire import encoded, receive, send
 
 #: Events become takeable this often; a latency is known no better.
@@ -46,10 +46,10 @@ class Engine:
                 case "offer":
                     self._begin()
                     self._queue.advance(time.time())
-                    self._queue.offer()
+                    self._queue.offer(str(ask.get("reader", "")))
                     return self._status(), b""
                 case "acknowledge":
-                    self._queue.acknowledge(int(ask["until"]))
+                    self._queue.acknowledge(int(ask["until"]), str(ask.get("reader", "")))
                     return {}, b""
                 case "status":
                     return self._status(), b""
@@ -172,7 +172,7 @@ def serve(source: BinaryIO, out: BinaryIO) -> None:
     schedule = Schedule.read(task["schedule"])
     limits = None if task["limits"] is None else Limits(**task["limits"])
     queue = PartitionQueue(
-        Place(**task["place"]), schedule, events.batch, limits, task.get("hold"),
+        Share(**task["share"]), schedule, events.batch, limits, task.get("hold"),
         is_open=task["is_open"],
     )
     engine = Engine(queue, events.schema, name)

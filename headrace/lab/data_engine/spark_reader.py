@@ -7,6 +7,7 @@ logged its commit. After a failure Spark asks for the same offsets, which the en
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -91,6 +92,8 @@ class EngineReader(DataSourceStreamReader):  # type: ignore[misc]
         self._feed = Feed.read(options["feed"])
         self._most = int(options["per_batch"])
         self._clients = [EngineClient(address) for address in self._feed.addresses]
+        # A query that joins a stream with itself has two readers of it.
+        self._name = uuid.uuid4().hex
 
     def initialOffset(self) -> dict[str, int]:
         """Begin at the first event of every partition."""
@@ -99,7 +102,7 @@ class EngineReader(DataSourceStreamReader):  # type: ignore[misc]
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:
         """Offer what all partitions have, up to one event number."""
         del limit  # Spark has none to give: `getDefaultReadLimit` says so
-        statuses = [client.offer() for client in self._clients]
+        statuses = [client.offer(self._name) for client in self._clients]
         begin = self._offsets(self.initialOffset() if start is None else start)
         ends = aligned(self._feed, statuses, begin, self._most)
         return {str(partition): end for partition, end in enumerate(ends)}
@@ -129,7 +132,7 @@ class EngineReader(DataSourceStreamReader):  # type: ignore[misc]
     def commit(self, end: dict[str, int]) -> None:
         """Let the engines forget what is committed."""
         for client, until in zip(self._clients, self._offsets(end), strict=True):
-            client.acknowledge(until)
+            client.acknowledge(until, self._name)
 
     def stop(self) -> None:
         """Hang up."""

@@ -7,6 +7,7 @@ open until something newer arrives.
 
 from __future__ import annotations
 
+import functools
 import os
 from bisect import bisect_left
 from collections.abc import Callable
@@ -122,8 +123,15 @@ def files_at_once(folder: Path, per_batch: int) -> int:
 
 def disorder_seconds(folder: Path) -> float:
     """How much older than the newest event before it an event of a log is, at most."""
+    paths = sorted((folder / "events").glob("*.parquet"))
+    return _disorder(tuple((str(path), path.stat().st_size) for path in paths))
+
+
+@functools.lru_cache(maxsize=64)
+def _disorder(files: tuple[tuple[str, int], ...]) -> float:
+    """The same of files; each run on a log asks, and a log does not change."""
     newest, most = None, 0
-    for path in sorted((folder / "events").glob("*.parquet")):
+    for path, _ in files:
         times = pq.read_table(path, columns=["time"]).column(0).combine_chunks()
         micros = np.asarray(times.cast(pa.int64()))
         if not len(micros):

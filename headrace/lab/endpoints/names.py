@@ -1,6 +1,6 @@
-"""The names of sources and drains, as the command line and a request know them.
+"""The names of sources and sinks, as the command line and a request know them.
 
-Data only. What a source or a drain does on which system stands in the modules beside this one.
+Data only. What a source or a sink does on which system stands in the modules beside this one.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ class SourceKind(Enum):
     NULL = "null"  # none at all
 
 
-class DrainKind(Enum):
+class SinkKind(Enum):
     """Where rows go."""
 
     FILE = "file"  # files of their own, each row once; then JSON lines if an output is named
     VECTOR = "vector"  # memory of the driver
+    COLUMNS = "columns"  # memory of the driver, as tables of Arrow's
     CONSOLE = "console"  # printed, as tab-separated lines
     METER = "meter"  # counted per epoch or window, the counts printed
     SPARK = "spark"  # Parquet files by epoch, at a path of the user's
@@ -47,10 +48,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Drain:
-    """A drain and, for one, its path."""
+class Sink:
+    """A sink and, for some, its path: of one in memory, where its rows outlive the driver."""
 
-    kind: DrainKind = DrainKind.FILE
+    kind: SinkKind = SinkKind.FILE
     path: str = ""
 
 
@@ -79,26 +80,26 @@ def read_source(text: str) -> Source:
     return Source(kind, path)
 
 
-def read_drain(text: str) -> Drain:
+def read_sink(text: str) -> Sink:
     """Understand a name such as `null` or `spark:rows`.
 
-    >>> read_drain("null")
-    Drain(kind=<DrainKind.NULL: 'null'>, path='')
+    >>> read_sink("null")
+    Sink(kind=<SinkKind.NULL: 'null'>, path='')
 
     Raises:
-        OptionError: there is no such drain, or its path is missing or out of place.
+        OptionError: there is no such sink, or its path is missing or out of place.
     """
     name, _, path = text.partition(":")
-    kind = next((kind for kind in DrainKind if kind.value == name), None)
+    kind = next((kind for kind in SinkKind if kind.value == name), None)
     if kind is None:
-        raise OptionError(_unknown("drain", name, DrainKind))
-    if kind is DrainKind.SPARK and not path:
-        msg = "the drain spark needs a path: spark:rows"
+        raise OptionError(_unknown("sink", name, SinkKind))
+    if kind is SinkKind.SPARK and not path:
+        msg = "the sink spark needs a path: spark:rows"
         raise OptionError(msg)
-    if path and kind is not DrainKind.SPARK:
-        msg = f"the drain {name} has no path; --output names the file of the rows"
+    if path and kind is not SinkKind.SPARK:
+        msg = f"the sink {name} has no path; --output names the file of the rows"
         raise OptionError(msg)
-    return Drain(kind, path)
+    return Sink(kind, path)
 
 
 def _unknown(what: str, name: str, kinds: type[Enum]) -> str:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow.dataset as ds
 
@@ -35,6 +35,21 @@ class RowsInMemory:
         """Give all rows."""
         del columns
         return list(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsInTables:
+    """Rows that are here as columns."""
+
+    tables: tuple[Any, ...]  # of Arrow's
+
+    def read(self, columns: Sequence[Column]) -> list[Row]:
+        """Give all rows."""
+        names = [column.name for column in columns]
+        return [
+            row for table in self.tables
+            for row in zip(*(table[name].to_pylist() for name in names), strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.lab.data_engine.schedule import Schedule
-from headrace.lab.experiments.trial import Bench, Load, Trial
+from headrace.lab.data_engine.schedule import F64, I64, Schedule
+from headrace.lab.record.trial import Bench, Load, Trial
 from headrace.lab.statistics.intervals import Slope, slope_of
 
 _MILLION = 1e6
+_LEAST_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +45,27 @@ def costs_of(trial: Trial) -> Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateGrowth:
-    """How the state grows while the rate is steady."""
+    """How what a system keeps grows while the rate is steady, in bytes per second."""
 
     trial: Trial
-    bytes_per_second: Slope | None  # None: too few looks at the state
+    state: Slope | None  # None: too few looks at it, or the system does not tell
+    checkpoint: Slope | None  # None: too few looks, or there is none in files
     void: str
 
 
 def measure_growth(bench: Bench, *, rate: float, seconds: float) -> StateGrowth:
     """Run at a steady rate and look at the state; what it is at first does not count."""
-    trial = bench.trial(Load(schedule=Schedule.steady(rate, seconds)))
-    rested = (trial.state_seconds >= seconds / 4) & (trial.state_seconds <= seconds)
-    at, sizes = trial.state_seconds[rested], trial.state_bytes[rested].astype(np.float64)
-    found = slope_of(at, sizes) if len(at) >= 3 else None
-    void = trial.trouble or ("" if found is not None else "the state was not looked at")
-    return StateGrowth(trial=trial, bytes_per_second=found, void=void)
+    load = Load(schedule=Schedule.steady(rate, seconds), looks_at_state=True)
+    trial = bench.trial(load)
+    state = _growth(trial.state_seconds, trial.state_bytes, seconds)
+    checkpoint = _growth(trial.checkpoint_seconds, trial.checkpoint_bytes, seconds)
+    seen = state is not None or checkpoint is not None
+    void = trial.trouble or ("" if seen else "the state was not looked at")
+    return StateGrowth(trial=trial, state=state, checkpoint=checkpoint, void=void)
+
+
+def _growth(at: F64, sizes: I64, seconds: float) -> Slope | None:
+    rested = (at >= seconds / 4) & (at <= seconds)
+    if np.count_nonzero(rested) < _LEAST_LOOKS:
+        return None
+    return slope_of(at[rested], sizes[rested].astype(np.float64))

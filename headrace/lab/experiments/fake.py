@@ -16,12 +16,16 @@ import numpy as np
 from headrace.errors import OptionError
 from headrace.lab.data_engine.pressure import Pressure
 from headrace.lab.data_engine.schedule import F64, I64, Schedule
-from headrace.lab.experiments.trial import Cost, Load, Trial, Work, right_so_far
+from headrace.lab.record.trial import Cost, Load, Trial, Work, right_so_far
 from headrace.lab.verdict import judge_numbers
 
 _SAMPLE_SECONDS = 0.05
 #: Events of a trial, at most: columns of more do not fit.
 _MOST_EVENTS = 20_000_000
+#: What making an event takes of a processor.
+_ENGINE_SECONDS = 1e-6
+#: The steps of a fake that was told of none.
+_ALL = (("all", 1.0),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +36,16 @@ class FakeSettings:
     delay_seconds: float = 0.05  # from the service of an event until its result leaves
     stages: tuple[tuple[str, float], ...] = (("shuffle", 0.2), ("compute", 0.5), ("commit", 0.3))
     epoch_seconds: float = 0.0  # results leave at multiples of this; 0: at once
+    trigger_ms: int = 0  # the same in milliseconds
+    bundle_events: int = 1  # that leave together, where they do not leave at multiples of a time
+    cpu_seconds_per_batch: float = 0.0  # of those that leave together
     steps: tuple[tuple[str, float], ...] = ()  # (name, share of the service time); sum 1
     pipelined: bool = False  # steps run side by side: the slowest decides
+    cores: int = 1
+    shards: int = 0  # that share the work; 0: as many as cores
     serial_share: float = 0.0  # of the work, that more cores do not speed up
+    contention: float = 0.0  # of the work, that each further core adds
+    machine_cores: int = 0  # that all processes share; 0: without end
     drop_every: int = 0  # one event of so many is lost; 0: none
     double_every: int = 0
     spike_queue: float = float("inf")  # a longer queue than this spoils the system for good
@@ -42,7 +53,7 @@ class FakeSettings:
     restart_seconds: float = 2.0  # after a fault
     loses_on_fault: int = 0  # events that a fault costs
     generator_rate: float = float("inf")  # events per second that can be made; above: void
-    cpu_seconds_per_event: float = 1e-5
+    cpu_seconds_per_event: float = 0.0  # 0: as long as one core serves an event
     state_bytes_per_event: float = 0.0
 
     def __post_init__(self) -> None:
@@ -55,9 +66,13 @@ class FakeSettings:
 class FakeBench:
     """Runs trials of the fake."""
 
-    def __init__(self, settings: FakeSettings | None = None, *, seed: int = 1) -> None:
+    def __init__(
+        self, settings: FakeSettings | None = None, *, seed: int = 1,
+        pace: Mapping[str, float] | None = None,
+    ) -> None:
         self.settings = settings or FakeSettings()
         self._random = np.random.default_rng(seed)
+        self._pace = pace or {}
 
     name = "fake"
 
@@ -71,6 +86,15 @@ class FakeBench:
             raise OptionError(msg)
         return FakeBench(replace(self.settings, **(changes or {})))
 
+    def paced(self, steps: Mapping[str, float]) -> FakeBench:
+        """Give the same fake with slower or faster steps."""
+        known = [name for name, _ in self.settings.steps or _ALL]
+        unknown = set(steps) - set(known)
+        if unknown:
+            msg = f"the fake has no step {unknown.pop()!r}; it has {known}"
+            raise OptionError(msg)
+        return FakeBench(self.settings, pace=steps)
+
     def stop(self) -> None:
         """Nothing was started."""
 
@@ -82,7 +106,7 @@ class FakeBench:
             raise OptionError(msg)
         numbers = np.arange(schedule.events, dtype=np.int64)
         due = schedule.due_all(numbers)
-        service = self._service_seconds(load)
+        service = self._service_seconds()
         start = served(due, service)
         spoilt = _first_over(due, start, settings.spike_queue)
         start = self._after_fault(load, due, start, service)
@@ -92,16 +116,23 @@ class FakeBench:
         left = due + sum(stages.values())
         came = self._came(numbers[:made], load)
         at, lengths = _trace(schedule, start, made)
+        batches = len(np.unique(self._batch_ends(start + service)))
+        used = self._cpu_seconds * made + settings.cpu_seconds_per_batch * batches
+        sizes = np.searchsorted(start, at) * np.int64(settings.state_bytes_per_event)
         fast = max(phase.rate for phase in schedule.phases) <= settings.generator_rate
         return Trial(
             system=self.name, engine=f"fake of {settings.capacity:,.0f} events/s", load=load,
             verdict=judge_numbers(came, numbers[:made]), made=made, unsustained=unsustained,
             void="" if fast else "the generator could not make its events in time",
             due=due, left=left, stages=stages, queue_seconds=at, queue_lengths=lengths,
-            state_seconds=at,
-            state_bytes=np.searchsorted(start, at) * np.int64(settings.state_bytes_per_event),
+            state_seconds=at, state_bytes=sizes, checkpoint_seconds=at, checkpoint_bytes=sizes,
             cost=Cost(
-                cpu_seconds=settings.cpu_seconds_per_event * made, engine_cpu_seconds=1e-6 * made,
+                cpu_seconds=used, engine_cpu_seconds=_ENGINE_SECONDS * made,
+                cpu_parts={
+                    "driver": self._cpu_seconds * made * settings.serial_share,
+                    "workers": self._cpu_seconds * made * (1 - settings.serial_share),
+                },
+                machine_cores=settings.machine_cores or None,
                 peak_bytes=100_000_000, checkpoint_bytes=int(settings.state_bytes_per_event * made),
             ),
         )
@@ -125,17 +156,27 @@ class FakeBench:
         work(Running())
         return tuple(whole)
 
-    def _service_seconds(self, load: Load) -> float:
-        """The time between two events that are served, on the cores of the load."""
+    def _service_seconds(self) -> float:
+        """The time between two events that are served."""
         settings = self.settings
-        steps = settings.steps or (("all", 1.0),)
-        times = [share * load.slowed.get(name, 1.0) for name, share in steps]
+        steps = settings.steps or _ALL
+        times = [share * self._pace.get(name, 1.0) for name, share in steps]
         if settings.pipelined:
             worst = max(times) / max(share for _, share in steps)
         else:
             worst = sum(times)
-        cores, serial = load.cores or 1, settings.serial_share
-        return worst / settings.capacity * (serial + (1 - serial) / cores)
+        serial = settings.serial_share
+        sharing = min(settings.cores, settings.shards or settings.cores)
+        share = serial + (1 - serial) / sharing + settings.contention * (sharing - 1)
+        service = worst / settings.capacity * share
+        if not settings.machine_cores:
+            return service
+        return max(service, (self._cpu_seconds + _ENGINE_SECONDS) / settings.machine_cores)
+
+    @property
+    def _cpu_seconds(self) -> float:
+        """What an event takes of a processor."""
+        return self.settings.cpu_seconds_per_event or 1 / self.settings.capacity
 
     def _after_fault(self, load: Load, due: F64, start: F64, service: float) -> F64:
         fault = load.fault
@@ -155,12 +196,21 @@ class FakeBench:
         settings = self.settings
         delay = np.where(numbers >= spoilt, settings.spoilt_delay, 1.0) * settings.delay_seconds
         stages = {"queue": start - due}
-        if settings.epoch_seconds:
-            over = start + service
-            stages["epoch"] = np.ceil(over / settings.epoch_seconds) * settings.epoch_seconds - over
+        if settings.epoch_seconds or settings.trigger_ms or settings.bundle_events > 1:
+            stages["epoch"] = self._batch_ends(start + service) - start - service
         stages |= {name: delay * share for name, share in settings.stages}
         stages["compute"] = stages.get("compute", 0.0) + np.full(len(due), service)
         return stages
+
+    def _batch_ends(self, over: F64) -> F64:
+        """Say when those are over that leave with each event, of which each is over by a time."""
+        settings = self.settings
+        every = settings.epoch_seconds or settings.trigger_ms / 1_000
+        if every:
+            return np.asarray(np.ceil(over / every) * every)
+        size = settings.bundle_events
+        last = (np.arange(len(over)) // size + 1) * size - 1
+        return np.asarray(over[np.minimum(last, len(over) - 1)])
 
     def _came(self, numbers: I64, load: Load) -> I64:
         settings = self.settings

@@ -21,7 +21,7 @@ from headrace.lab.experiments.sustainable import (
     status_of,
     untold,
 )
-from headrace.lab.experiments.trial import Bench, Load, SeriesBench, Trial, one_by_one
+from headrace.lab.record.trial import Bench, Load, SeriesBench, Trial, one_by_one
 
 #: Asks for further trials, at the rate that the search has found.
 Then = Callable[[Bench, float], None]
@@ -55,10 +55,11 @@ def find_rate_in_series(
     first = once.mistaken(whole.found)
     if whole.found.void or not first:
         return whole
-    again = _Once(replace(search, first_rate=first, ramp=False, is_near=True), told, then)
+    near = replace(search, first_rate=first, ramp=False, is_near=True, is_cold=False)
+    again = _Once(near, told, then)
     below = again.judged(one_by_one(bench, again.work))
     probes = whole.found.probes + below.found.probes
-    return replace(below, found=replace(below.found, probes=probes))
+    return replace(below, found=replace(below.found, probes=probes, ramp=whole.found.ramp))
 
 
 class _Once:

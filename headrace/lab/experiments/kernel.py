@@ -15,8 +15,8 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
-from headrace.compiler.lower import NotLowered, lower
-from headrace.compiler.lower_shapes import shape_of_hint
+from headrace.compiler.lower.one_step import NotLowered, lower
+from headrace.compiler.lower.shapes import shape_of_hint
 from headrace.worker.columns.kernels import kernel_of
 from headrace.worker.columns.values import of_arrow
 

@@ -2,7 +2,7 @@
 
 An open loop: events are sent when they are due, and a latency counts from then, so waiting in the
 queue is part of it. The warm-up is cut by rule; percentiles come from the raw samples of each
-repeat, and the interval from the repeats.
+repeat, and the interval from the repeats; of a single one from its stretches.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.lab.data_engine.schedule import F64
-from headrace.lab.experiments.trial import Trial
+from headrace.lab.record.trial import Trial
 from headrace.lab.statistics.intervals import Interval, of_percentile, of_repeats
-from headrace.lab.statistics.samples import percentile, warm_up_seconds
+from headrace.lab.statistics.samples import percentile, together, warm_up_seconds
 
 #: The percentiles that are told.
 SHARES = (0.5, 0.9, 0.99, 0.999)
@@ -45,6 +45,7 @@ def settled(trial: Trial, cut: float) -> F64:
 def summed_up(rate: float, trials: Sequence[Trial]) -> Latency:
     """Give the figures of trials at one rate; those in trouble have none."""
     void = next((trial.trouble for trial in trials if trial.trouble), "")
+    void = void or next((trial.undated for trial in trials if trial.undated), "")
     cuts = tuple(warm_up_seconds(trial.due, trial.latency) for trial in trials)
     rested = [settled(trial, cut) for trial, cut in zip(trials, cuts, strict=True)]
     if any(not len(samples) for samples in rested):
@@ -53,14 +54,15 @@ def summed_up(rate: float, trials: Sequence[Trial]) -> Latency:
         return Latency(
             rate=rate, trials=tuple(trials), cuts=cuts, percentiles=(), mean=None, void=void
         )
-    percentiles = tuple((share, _interval(rested, share)) for share in SHARES)
+    left = [trial.left[trial.due >= cut] for trial, cut in zip(trials, cuts, strict=True)]
+    percentiles = tuple((share, _interval(rested, left, share)) for share in SHARES)
     return Latency(
         rate=rate, trials=tuple(trials), cuts=cuts, percentiles=percentiles,
         mean=of_repeats([float(samples.mean()) for samples in rested]), void="",
     )
 
 
-def _interval(repeats: Sequence[F64], share: float) -> Interval:
+def _interval(repeats: Sequence[F64], left: Sequence[F64], share: float) -> Interval:
     if len(repeats) == 1:
-        return of_percentile(repeats[0], share)
+        return of_percentile(repeats[0], share, together(left[0]))
     return of_repeats([percentile(samples, share) for samples in repeats])

@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.lab.data_engine.schedule import Phase, Schedule
-from headrace.lab.experiments.trial import Load, Patience, Trial
+from headrace.lab.record.trial import Load, Patience, Trial
 
 #: Beside what was queued, the last result leaves so long after a system was cut off, if it has no
 #: backlog of its own.
@@ -35,12 +35,12 @@ class Ramp:
             msg = f"a ramp of {self.steps} steps from {self.first_rate}, each {self.times} as fast"
             raise OptionError(msg)
 
-    def load(self, cores: int | None = None) -> Load:
+    def load(self) -> Load:
         """Give the load."""
         rates = [self.first_rate * self.times**step for step in range(self.steps)]
         return Load(
             schedule=Schedule(tuple(Phase(self.step_seconds, rate) for rate in rates)),
-            patience=Patience(limit_seconds=self.wait_seconds, by_age=True), cores=cores,
+            patience=Patience(limit_seconds=self.wait_seconds, by_age=True),
         )
 
 

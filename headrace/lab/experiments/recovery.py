@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.lab.data_engine.schedule import Schedule
-from headrace.lab.experiments.trial import Bench, Fault, Load, Trial
+from headrace.lab.record.trial import Bench, Fault, Load, Trial
 from headrace.lab.statistics.samples import percentile, warm_up_seconds
 
 #: Results as young as before: within this of the p99 of the time before the fault.
@@ -24,27 +24,41 @@ class Recovery:
 
     trial: Trial
     before_seconds: float | None  # p99 before the fault; None: no results
-    recovery_seconds: float | None  # from the fault until results stay as young; None: never
+    recovery_seconds: float | None  # from its end until results stay as young; None: never
     void: str
 
 
 def measure_fault(bench: Bench, *, rate: float, seconds: float, fault: Fault) -> Recovery:
     """Run a system at a rate, and do it harm."""
     trial = bench.trial(Load(schedule=Schedule.steady(rate, seconds), fault=fault))
-    calm = trial.left < fault.at_seconds
+    over = fault.at_seconds + fault.lasts_seconds
+    before, recovery = young_again(trial, fault.at_seconds, over)
+    nothing = "" if before is not None else "there was no result before the fault"
+    return Recovery(
+        trial=trial, before_seconds=before, recovery_seconds=recovery,
+        void=trial.trouble or nothing,
+    )
+
+
+def young_again(trial: Trial, at: float, over: float) -> tuple[float | None, float | None]:
+    """Give the p99 before a disturbance, and the seconds until results stay about as young.
+
+    Args:
+        trial: that was disturbed.
+        at: when that began.
+        over: when it was over; the seconds count from there.
+
+    Returns:
+        The p99, None if there was no result before; the seconds, None if it never came to that.
+    """
+    calm = trial.left < at
     if not calm.any():
-        return Recovery(
-            trial=trial, before_seconds=None, recovery_seconds=None,
-            void=trial.trouble or "there was no result before the fault",
-        )
+        return None, None
     cut = warm_up_seconds(trial.due[calm], trial.latency[calm])
     before = percentile(trial.latency[calm & (trial.due >= cut)], 0.99)
     hurt = ~calm & (trial.latency > before * AS_BEFORE)
-    recovery: float | None = 0.0
-    if hurt.any():
-        last = float(trial.left[hurt].max())
-        young = bool(np.any(trial.left > last))
-        recovery = last - fault.at_seconds if young else None
-    return Recovery(
-        trial=trial, before_seconds=before, recovery_seconds=recovery, void=trial.trouble
-    )
+    if not hurt.any():
+        return before, 0.0
+    last = float(trial.left[hurt].max())
+    young = bool(np.any(trial.left > last))
+    return before, max(0.0, last - over) if young else None

@@ -12,9 +12,9 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.lab.data_engine.schedule import Phase, Schedule
-from headrace.lab.experiments.trial import Bench, Load, Trial
+from headrace.lab.record.trial import Bench, Load, Trial
 from headrace.lab.statistics.intervals import Interval, of_percentile
-from headrace.lab.statistics.samples import warm_up_seconds
+from headrace.lab.statistics.samples import together, warm_up_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def measure_spike(bench: Bench, spike: SpikeLoad) -> Spike:
     """Put a system under a spike."""
     trial = bench.trial(Load(schedule=spike.schedule()))
     start, end = spike.calm_seconds, spike.calm_seconds + spike.spike_seconds
-    recovery = _recovery(trial, end, spike.rate * spike.short_seconds)
+    recovery = short_again(trial, end, spike.rate * spike.short_seconds)
     calm = trial.due < start
     cut = warm_up_seconds(trial.due[calm], trial.latency[calm])
     before = _p99(trial, cut, start)
@@ -76,7 +76,8 @@ def measure_spike(bench: Bench, spike: SpikeLoad) -> Spike:
     )
 
 
-def _recovery(trial: Trial, end: float, short: float) -> float | None:
+def short_again(trial: Trial, end: float, short: float) -> float | None:
+    """Give the seconds from a time until the queue stays shorter than this; None: never."""
     long = np.flatnonzero((trial.queue_lengths >= short) & (trial.queue_seconds >= end))
     if not len(long):
         return 0.0
@@ -88,5 +89,7 @@ def _recovery(trial: Trial, end: float, short: float) -> float | None:
 
 
 def _p99(trial: Trial, start: float, end: float) -> Interval | None:
-    samples = trial.latency[(trial.due >= start) & (trial.due < end)]
-    return of_percentile(samples, 0.99) if len(samples) else None
+    there = (trial.due >= start) & (trial.due < end)
+    if not there.any():
+        return None
+    return of_percentile(trial.latency[there], 0.99, together(trial.left[there]))

@@ -24,15 +24,14 @@ from headrace.lab.data_engine.queue import LATE
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.latency import settled
 from headrace.lab.experiments.ramp import Ramp, estimated
-from headrace.lab.experiments.trial import Bench, Load, Patience, Trial
+from headrace.lab.record.trial import Bench, Load, Patience, Trial
 from headrace.lab.statistics.intervals import slope_of
 from headrace.lab.statistics.samples import percentile, warm_up_seconds
 
 #: Looks at a queue below which no line is laid through them.
 _LEAST_LOOKS = 20
-#: The least step from a rate that is near, and how many of them are made.
+#: The least step from a rate that is near; two of them are made.
 _NEAR_STEP = 1.25
-_NEAR_STEPS = 2
 #: That a system works on after its last result has left, at most.
 _REST_SECONDS = 1.0
 #: An estimate's share below which no rate is looked for.
@@ -60,6 +59,9 @@ class Search:
     most_probes: int = 40
     ramp: bool = False  # let one run with a growing rate say where to begin
     is_near: bool = False  # the first rate is an estimate: steps from it are small
+    #: The first probe falls on a system that has just been started, and may say no more than that:
+    #: it is made again if it falls behind.
+    is_cold: bool = False
     p99_seconds: float = 0.0  # a rate with a greater one does not count; 0: any does
     #: A probe that was void, but for a wrong answer, is made a second time: one that a busy machine
     #: has spoilt is not to spoil the search. A wrong answer counts at once.
@@ -96,6 +98,7 @@ class Sustainable:
     void: str  # why the figure does not count; empty if it does
     confirmation: Trial | None  # the longer run at that rate
     is_least: bool = False  # no higher rate could be sent
+    ramp: Trial | None = None  # the run whose rate grew; None: none was asked for
 
 
 class _VoidError(Exception):
@@ -104,17 +107,18 @@ class _VoidError(Exception):
 
 class _Probing:
     def __init__(
-        self, bench: Bench, search: Search, cores: int | None, told: Callable[[Probe], None]
+        self, bench: Bench, search: Search, told: Callable[[Probe], None]
     ) -> None:
-        self._bench, self._search, self._cores, self._told = bench, search, cores, told
+        self._bench, self._search, self._told = bench, search, told
         self.probes: list[Probe] = []
         self.kept_up: Trial | None = None  # the last one, which is the one at the highest rate
+        self.ramped: Trial | None = None
         self.unsent = 0.0  # a rate above that one which data engines could not hold; 0: none
 
     def ramp(self, first_rate: float) -> float:
         """Estimate the rate by one run; the first rate if it does not count."""
         ramp = Ramp(first_rate=first_rate)
-        trial = self._bench.trial(ramp.load(self._cores))
+        trial = self.ramped = self._bench.trial(ramp.load())
         if trial.trouble and not trial.void:
             msg = f"in a ramp: {trial.trouble}"
             raise _VoidError(msg)
@@ -131,10 +135,7 @@ class _Probing:
         if len(self.probes) >= self._search.most_probes:
             msg = f"no rate was found in {len(self.probes)} probes"
             raise _VoidError(msg)
-        load = Load(
-            schedule=Schedule.steady(rate, seconds), patience=self._search.patience,
-            cores=self._cores,
-        )
+        load = Load(schedule=Schedule.steady(rate, seconds), patience=self._search.patience)
         trial = self._once(load, is_confirmation=is_confirmation)
         if trial.void and self._search.again_if_void:
             trial = self._once(load, is_confirmation=is_confirmation)
@@ -241,18 +242,16 @@ def untold(probe: Probe) -> None:
 
 
 def find_rate(
-    bench: Bench, search: Search, *, cores: int | None = None,
-    told: Callable[[Probe], None] = untold,
+    bench: Bench, search: Search, *, told: Callable[[Probe], None] = untold
 ) -> Sustainable:
     """Search the highest rate that is sustained.
 
     Args:
         bench: runs the probes.
         search: how.
-        cores: that the system gets; all if None.
         told: hears of every probe.
     """
-    probing = _Probing(bench, search, cores, told)
+    probing = _Probing(bench, search, told)
     rate, confirmation, void = 0.0, None, ""
     try:
         if search.ramp:
@@ -276,7 +275,7 @@ def find_rate(
     behind = [each.rate for each in probing.probes if each.status is ProbeStatus.FELL_BEHIND]
     return Sustainable(
         rate=rate, probes=tuple(probing.probes), void=void, confirmation=confirmation,
-        is_least=rate < probing.unsent < min(behind, default=float("inf")),
+        is_least=rate < probing.unsent < min(behind, default=float("inf")), ramp=probing.ramped,
     )
 
 
@@ -284,7 +283,7 @@ def climb(
     bench: Bench, search: Search, told: Callable[[Probe], None] = untold
 ) -> Sustainable:
     """Go up from the first rate in steps of the precision; the rate is 0 if that is too high."""
-    probing = _Probing(bench, search, None, told)
+    probing = _Probing(bench, search, told)
     rate, next_rate, void = 0.0, search.first_rate, ""
     try:
         while probing.keeps_up(next_rate, search.probe_seconds):
@@ -299,19 +298,16 @@ def climb(
 def _bracket(probing: _Probing, search: Search) -> tuple[float, float]:
     """Find a rate that is sustained and one that is not; the first is 0 if none is."""
     rate = search.first_rate
-    near = max(1 + search.precision, _NEAR_STEP)
-    steps = chain(repeat(near, _NEAR_STEPS), repeat(2.0)) if search.is_near else repeat(2.0)
-    if probing.keeps_up(rate, search.probe_seconds):
-        for count, step in enumerate(steps):
-            if search.ramp and count == _NEAR_STEPS:
-                # An estimate so far off was that of a system that had just been started.
-                better = probing.ramp(rate)
-                if better > rate * step:
-                    return _bracket(probing, replace(search, first_rate=better))
+    near = (max(1 + search.precision, _NEAR_STEP),) if search.is_near else ()
+    kept_up = probing.keeps_up(rate, search.probe_seconds)
+    if kept_up or (search.is_cold and probing.keeps_up(rate, search.probe_seconds)):
+        # An estimate that is far off was that of a system that had just been started; a second
+        # ramp gave the same again, so the steps grow instead.
+        for step in chain(near, near, repeat(2.0)):
             if not probing.keeps_up(rate * step, search.probe_seconds):
                 return rate, rate * step
             rate *= step
-    for step in steps:
+    for step in chain(near, near, repeat(2.0)):
         lower = _below(rate, search, step)
         if not lower:
             return 0.0, rate

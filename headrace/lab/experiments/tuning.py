@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.errors import OptionError
 from headrace.lab.experiments.sustainable import Probe, Search, Sustainable, climb, find_rate
-from headrace.lab.experiments.trial import Bench
+from headrace.lab.record.trial import Bench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,22 +31,23 @@ def wordcount(events: DataFrame, settings: Any) -> DataFrame:
     order to count in.
     """
     if events.isStreaming:
-        return (
-            _ip_and_time(events)
-            .groupBy("ip")
-            .applyInPandasWithState(
-                _count_on,
-                "ip string, time bigint, count bigint",
-                "seen bigint",
-                "append",
-                "NoTimeout",
-            )
-        )
+        return _counted_on(_ip_and_time(events))
     time = _field(0).cast("bigint").alias("time")
     numbered = events.select(_field(1).alias("ip"), time, "number")
     order = Window.partitionBy("ip").orderBy("number")
     count = F.row_number().over(order).cast("bigint").alias("count")
     return numbered.select("ip", "time", count)
+
+
+def wordcount_of_columns(events: DataFrame, settings: Any) -> DataFrame:
+    """Count the same on a stream of the columns of the log, without lines to split."""
+    return _counted_on(events.select("ip", F.col("timestamp").alias("time")))
+
+
+def _counted_on(records: DataFrame) -> DataFrame:
+    return records.groupBy("ip").applyInPandasWithState(
+        _count_on, "ip string, time bigint, count bigint", "seen bigint", "append", "NoTimeout"
+    )
 
 
 def fixwindow(events: DataFrame, settings: Any) -> DataFrame:

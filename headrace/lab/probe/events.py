@@ -33,6 +33,8 @@ class ProbeSettings:
     panes: int = 4  # of a sliding window: it is so many times as long
     one_in: int = 100  # events, of which a filter keeps one
     every: int = 100  # events of a key, of which one has a row of running totals
+    costs: tuple[tuple[str, float], ...] = ()  # steps of the filter: microseconds for each event
+    spins: bool = False  # these steps compute so long; they wait if not
 
     def __post_init__(self) -> None:
         for name in ("keys", "window_ms", "panes", "one_in", "every"):

@@ -16,25 +16,28 @@ from headrace.lab.report.compared import (
     CPU,
     LATENCY,
     MEMORY,
+    ONCE,
     OURS,
     RATE,
     RECOVERY,
-    Relation,
+    SHARED_MEMORY,
     What,
     best,
     compared,
     counted,
     figure_of,
     guarantees_of,
+    leads,
     least,
     measured,
     multiple,
     questions_of,
+    refusing,
     short,
 )
 from headrace.lab.report.explained import lost
 from headrace.lab.results.folder import RunFolder
-from headrace.lab.results.summary import Figure, Summary
+from headrace.lab.results.summary import REFUSED, Figure, Summary
 
 _SLOT = re.compile(
     r"(?P<begin><!-- lab: (?P<name>[a-z]+) -->\n)(?P<inside>.*?)(?P<end><!-- lab: end -->)",
@@ -98,12 +101,13 @@ def _verdict(summary: Summary, machine: Mapping[str, Any]) -> str:
             continue
         told = f"* `{question}`: **{first.system}** sustains the most, {_told(first)}."
         stands = [
-            f"{multiple(each.times)} {each.theirs.system}"
-            + (" (not told apart)" if each.relation is Relation.LEVEL else "")
+            f"{multiple(each.times)} {each.theirs.system}{each.undecided}"
             for each in compared(summary)
             if each.question == question and each.what is RATE and each.times is not None
         ]
-        lines.append(f"{told} {OURS} is at {', '.join(stands)}." if stands else told)
+        told = f"{told} {OURS} is at {', '.join(stands)}." if stands else told
+        refused = refusing(summary, question)
+        lines.append(f"{told} {' and '.join(refused)} cannot be asked it." if refused else told)
     return "\n".join(lines)
 
 
@@ -114,22 +118,38 @@ def _grid(what: What) -> Callable[[Summary, Mapping[str, Any]], str]:
         rows = []
         for question in questions_of(summary):
             figures = [figure_of(summary, name, question, what) for name in names]
-            if any(figure is not None for figure in figures):
-                top = best(summary, question, what)
-                rows.append((f"`{question}`", *(_cell(each, top) for each in figures)))
+            top = best(summary, question, what)
+            cells = [
+                _cell(figure, top) or (_shared(summary, name, question) if what is MEMORY else "")
+                for figure, name in zip(figures, names, strict=True)
+            ]
+            if any(cells):
+                rows.append((f"`{question}`", *cells))
         if not rows:
             return "The run did not ask for it."
-        return _table(("question", *names), rows)
+        return f"{_table(('question', *names), rows)}\n\n{_BOLD}"
 
     return made
+
+
+#: What is said below every grid.
+_BOLD = (
+    "Bold: the best, and what is not told apart from it: their intervals meet, or one was measured "
+    f"once and they are within {ONCE - 1:.0%} of each other."
+)
 
 
 def _cell(figure: Figure | None, top: Figure | None) -> str:
     if figure is None:
         return ""
     if figure.value is None:
-        return "void"
-    return f"**{_told(figure)}**" if figure is top else _told(figure)
+        return "refused" if figure.void.startswith(REFUSED) else "void"
+    return f"**{_told(figure)}**" if leads(figure, top) else _told(figure)
+
+
+def _shared(summary: Summary, name: str, question: str) -> str:
+    figure = figure_of(summary, name, question, SHARED_MEMORY)
+    return "" if figure is None or figure.value is None else f"{_told(figure)}, shared"
 
 
 def _told(figure: Figure) -> str:

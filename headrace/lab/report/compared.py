@@ -1,7 +1,9 @@
 """Who is ahead of whom, in which question and figure: the verdict of a run, as data.
 
 Takes a summary, gives a relation for each question, figure and peer. Two figures whose intervals
-meet decide nothing. One that is void decides nothing either, and is named.
+meet decide nothing, and neither do two that were measured once and lie within 15 % of each other:
+a run's own interval knows nothing of how far the next run would lie from it. One that is void
+decides nothing either, and is named.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from dataclasses import dataclass
 from enum import Enum
 from math import inf
 
-from headrace.lab.results.summary import Better, Figure, Guarantee, Summary
+from headrace.lab.results.summary import REFUSED, Better, Figure, Guarantee, Summary
 
+#: How far figures lie apart, at least, that decide something though one was measured once.
+ONCE = 1.15
 #: The system whose user reads a verdict, unless a run is without it.
 OURS = "headrace"
 
@@ -23,7 +27,12 @@ class Relation(Enum):
     AHEAD = "ahead"
     BEHIND = "behind"
     LEVEL = "not told apart"  # the intervals meet
+    NEAR = "not told apart: measured once, within 15 %"
     OPEN = "not known"  # one of the figures is void
+
+
+#: In which nobody is ahead.
+UNDECIDED = (Relation.LEVEL, Relation.NEAR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +49,13 @@ RATE = What(experiment="sustainable", name="rate", title="events a second that i
 LATENCY = What(experiment="latency", name="p99", title="age of results, p99")
 CPU = What(experiment="cost", name="cpu", title="processor seconds per million events")
 MEMORY = What(experiment="cost", name="peak memory", title="memory at its peak")
+#: Of systems that shared a JVM in a run. It is none of theirs alone, so it is not compared.
+SHARED_MEMORY = What(
+    experiment="cost", name="peak memory with a shared JVM", title="memory at its peak, JVM shared"
+)
 RECOVERY = What(experiment="fault", name="recovery", title="seconds after a killed worker")
+#: The experiment of figures that say how latency grows with the load.
+BY_RATE = "latency by rate"
 WHATS = (RATE, LATENCY, CPU, MEMORY, RECOVERY)
 
 
@@ -61,6 +76,11 @@ class Compared:
             return None
         ratio = self.ours.value / self.theirs.value
         return ratio if self.ours.better is Better.HIGHER else 1 / ratio
+
+    @property
+    def undecided(self) -> str:
+        """Say in brackets that nothing is decided; empty where something is."""
+        return f" ({self.relation.value})" if self.relation in UNDECIDED else ""
 
 
 def questions_of(summary: Summary) -> list[str]:
@@ -103,11 +123,26 @@ def relation(ours: Figure, theirs: Figure) -> Relation:
         return Relation.OPEN
     low, their_low = ours.low, theirs.low
     high, their_high = (inf if each.high is None else each.high for each in (ours, theirs))
-    if low > their_high:
-        return Relation.AHEAD if ours.better is Better.HIGHER else Relation.BEHIND
-    if high < their_low:
-        return Relation.BEHIND if ours.better is Better.HIGHER else Relation.AHEAD
-    return Relation.LEVEL
+    if low <= their_high and their_low <= high:
+        return Relation.LEVEL
+    if _once_and_near(ours, theirs):
+        return Relation.NEAR
+    is_more = low > their_high
+    return Relation.AHEAD if is_more == (ours.better is Better.HIGHER) else Relation.BEHIND
+
+
+def _once_and_near(ours: Figure, theirs: Figure) -> bool:
+    """Say whether one was measured once, and the other lies too near for that to decide."""
+    assert ours.value is not None and theirs.value is not None
+    less, more = sorted((ours.value, theirs.value))
+    return min(len(ours.repeats), len(theirs.repeats)) < 2 and more <= less * ONCE
+
+
+def leads(figure: Figure | None, top: Figure | None) -> bool:
+    """Say whether a figure is the best one, or is not told apart from it."""
+    if figure is None or top is None:
+        return False
+    return figure is top or relation(figure, top) in UNDECIDED
 
 
 def best(summary: Summary, question: str, what: What) -> Figure | None:
@@ -121,6 +156,15 @@ def best(summary: Summary, question: str, what: What) -> Figure | None:
         return None
     sign = 1 if found[0].better is Better.HIGHER else -1
     return max(found, key=lambda figure: sign * (figure.value or 0.0))
+
+
+def refusing(summary: Summary, question: str) -> list[str]:
+    """Give the systems that cannot be asked a question."""
+    return [
+        name for name in measured(summary)
+        if (figure := figure_of(summary, name, question, RATE)) is not None
+        and figure.void.startswith(REFUSED)
+    ]
 
 
 def guarantees_of(summary: Summary, system: str) -> Sequence[Guarantee]:

@@ -27,6 +27,11 @@ _EPOCH = (
 _MEMORY = (
     "Python workers with Beam in memory stand beside the JVM; what Spark computes alone needs none."
 )
+_HEAPS = (
+    "Spark's JVM may fill the heap that it is given, 2 GiB, before it collects, and beside it and "
+    "in Python stand the batches, of up to a million events. Flink hands elements to Python by the "
+    "thousand."
+)
 _LOCAL = (
     "Beam's local runner keeps everything in one process: no JVM, no exchange between processes, "
     "no checkpoint. What it holds is gone with it."
@@ -36,6 +41,33 @@ _FLINK = (
     "for the end of an epoch."
 )
 
+_JOINED = (
+    "Spark drops the rows that the join does not look at, and joins the rest, in code of its own "
+    "in the JVM. To headrace's functions every event crosses first, and what is kept of a seller "
+    "or a window is read and written by Python."
+)
+_SESSIONS = (
+    "Spark merges sessions in an operator of its own, in the JVM. In headrace every bid crosses to "
+    "Python, where its session is found, merged and counted."
+)
+_AT_ONCE = (
+    "Spark's join lets a pair out as soon as both are there; in the Beam pipeline a window's pairs "
+    "leave when the window is over."
+)
+_ROLLING = (
+    "Spark's version numbers all records of an address in a batch by one call of Python; the Beam "
+    "pipeline reads and writes the count of an address for each record."
+)
+
+#: Workloads that are asked of each event alone, or that count or compare inside windows.
+_BY_COLUMNS = (
+    "nexmark:q1", "nexmark:q2", "nexmark:q5", "nexmark:q7", "nexmark:q13",
+    "yahoo:campaigns", "hibench:fixwindow", "windowed:aggregation",
+    "kernels:network", "kernels:twitter_nlp", "micro:pardo_chain", "scaling:stateless",
+    "scaling:keyed", "scaling:shuffle",
+)
+_JOINS = ("nexmark:q3", "nexmark:q8", "windowed:join")
+
 #: (figure, peer, question) -> why the peer is ahead; an empty question is any.
 REASONS: Mapping[tuple[str, str, str], str] = {
     ("rate", "spark", "filter"): _COLUMNS,
@@ -43,11 +75,18 @@ REASONS: Mapping[tuple[str, str, str], str] = {
     ("rate", "spark", "sliding"): _COLUMNS,
     ("rate", "spark", "state"): _PANDAS,
     ("cpu", "spark", "state"): _PANDAS,
+    **{("rate", "spark", question): _COLUMNS for question in _BY_COLUMNS},
+    **{(figure, "spark", question): _JOINED for figure in ("rate", "cpu") for question in _JOINS},
+    **{("p99", "spark", question): _AT_ONCE for question in ("nexmark:q8", "windowed:join")},
+    **{(figure, "spark", "nexmark:q11"): _SESSIONS for figure in ("rate", "cpu")},
+    **{(figure, "spark", "hibench:wordcount"): _ROLLING for figure in ("rate", "cpu")},
     ("cpu", "spark", ""): _COLUMNS,
     ("p99", "spark", ""): _EPOCH,
     ("recovery", "spark", ""): _EPOCH,
     ("peak memory", "spark", ""): _MEMORY,
     ("peak memory", "direct", ""): _LOCAL,
+    ("peak memory", "pyflink", ""): _HEAPS,
+    ("peak memory", "pyflink-thread", ""): _HEAPS,
     ("cpu", "direct", ""): _LOCAL,
     ("p99", "direct", ""): _LOCAL,
     ("recovery", "direct", ""): _LOCAL,

@@ -2,10 +2,10 @@
 // Draws the plots from the samples that the page carries, and again when the warm-up cut moves.
 const WHOLE = JSON.parse(document.getElementById("data").textContent);
 // What is drawn: of one question, which the page lets choose where there are several.
-let DATA = { series: [], figures: [] };
+let DATA = { series: [], figures: [], probes: [] };
 function ask(question) {
   const of = (list) => list.filter((each) => each.question === question);
-  DATA = { series: of(WHOLE.series), figures: of(WHOLE.figures) };
+  DATA = { series: of(WHOLE.series), figures: of(WHOLE.figures), probes: of(WHOLE.probes) };
 }
 const SHARES = [0.5, 0.9, 0.99, 0.999];
 const W = 520, H = 280, L = 62, R = 14, T = 10, B = 40;
@@ -183,7 +183,8 @@ function bars(id, label, rows, format) {
   });
 }
 function drawRates() {
-  const own = DATA.figures.filter((f) => ["sustainable", "scaling"].includes(f.experiment) && f.value !== null);
+  const own = DATA.figures.filter((f) => f.value !== null
+    && (f.experiment === "sustainable" || (f.experiment === "scaling" && / on \d+ (cores|shards)$/.test(f.name) && f.unit === "events/s")));
   bars("rates", "Sustainable rates with their intervals", own.map((f) => ({
     label: f.experiment === "scaling" ? `${f.name.replace("rate ", "")}` : f.label, value: f.value, low: f.low, high: f.high, fill: color(f.label),
   })), (v) => `${short(v)} events/s`);
@@ -194,6 +195,61 @@ function drawWaterfall() {
     for (const f of DATA.figures.filter((g) => g.label === name && g.experiment === "waterfall"))
       rows.push({ label: `${name.slice(0, 14)}: ${f.name}`, value: f.value, low: f.value, high: f.value, fill: color(name) });
   bars("waterfall", "Where the latency goes", rows, time);
+}
+// A probe's mark says what came of it.
+function mark(p, x, y, status, stroke) {
+  const cx = p.sx(x), cy = p.sy(y), around = { stroke, "stroke-width": 2, fill: "none" };
+  if (status === "void") el("path", { d: `M${cx - 4},${cy - 4}l8,8m0,-8l-8,8`, ...around }, p.svg);
+  else if (status === "estimated") el("rect", { x: cx - 4, y: cy - 4, width: 8, height: 8, ...around }, p.svg);
+  else el("circle", { cx, cy, r: 4.5, ...around, fill: status === "kept up" ? stroke : "var(--page)" }, p.svg);
+}
+function drawProbes() {
+  const own = DATA.probes.filter((q) => q.experiment === "sustainable");
+  const groups = names.map((name) => own.filter((q) => q.label === name)).filter((g) => g.length);
+  const p = plot("probes", "Rates that were tried, in their order",
+    { low: 0.5, high: most(groups.map((g) => g.length)) + 0.5, format: short, title: "probe" },
+    { low: least(own.map((q) => q.rate)) / 1.3, high: most(own.map((q) => q.rate)) * 1.3, log: true, format: short });
+  if (!p) return;
+  for (const g of groups) {
+    const stroke = color(g[0].label);
+    path(p, g.map((q, i) => [i + 1, q.rate]), stroke, { "stroke-opacity": 0.35, "stroke-width": 1 });
+    g.forEach((q, i) => mark(p, i + 1, q.rate, q.status, stroke));
+  }
+}
+function drawRampQueue() {
+  const own = DATA.series.filter((s) => s.experiment === "ramp").map((s) => ({
+    s, points: s.queue.rate.map((rate, i) => [rate, s.queue.length[i] / rate]).filter(([rate]) => rate !== null),
+  })).filter((x) => x.points.length);
+  const all = own.flatMap((x) => x.points);
+  const p = plot("ramp-queue", "Seconds of the load in the queue, by its rate",
+    { low: least(all.map((q) => q[0])), high: most(all.map((q) => q[0])) * 1.1, log: true, format: short, title: "events per second" },
+    { low: 0, high: all.length ? Math.max(0.1, most(all.map((q) => q[1]))) * 1.05 : -Infinity, format: (v) => `${+v.toPrecision(3)} s` });
+  if (p) for (const { s, points } of own) path(p, points, color(s.name));
+}
+function drawByRate() {
+  const own = DATA.figures.filter((f) => f.experiment === "latency by rate" && f.value !== null);
+  const lines = [];
+  for (const name of names) for (const what of ["p50", "p99"]) {
+    const at = new Map(own.filter((f) => f.label === name).map((f) => [f.name, f.value]));
+    const shares = [...at.keys()].filter((n) => n.startsWith(`${what} at `)).map((n) => n.split(" at ")[1]);
+    const points = shares.map((s) => [at.get(`rate at ${s}`), at.get(`${what} at ${s}`)]).sort((a, b) => a[0] - b[0]);
+    if (points.length) lines.push({ name, what, points });
+  }
+  const all = lines.flatMap((l) => l.points);
+  const p = plot("by-rate", "Latency against rate",
+    { low: least(all.map((q) => q[0])) / 1.2, high: most(all.map((q) => q[0])) * 1.2, log: true, format: short, title: "events per second" },
+    { low: Math.max(1e-7, least(all.map((q) => q[1]))) / 1.2, high: most(all.map((q) => q[1])) * 1.2, log: true, format: time });
+  if (!p) return;
+  for (const { name, what, points } of lines) {
+    path(p, points, color(name), what === "p50" ? { "stroke-dasharray": "5 4" } : {});
+    for (const [x, y] of points) mark(p, x, y, "kept up", color(name));
+  }
+}
+function drawSweep() {
+  const own = DATA.figures.filter((f) => f.experiment === "sweep" && f.name.startsWith("p99 at") && f.value !== null);
+  bars("sweep", "p99 by the value of a setting", own.map((f) => ({
+    label: f.name.slice("p99 at ".length), value: f.value, low: f.low, high: f.high, fill: color(f.label),
+  })), time);
 }
 function fillTable(groups) {
   const body = byId("latency-rows");
@@ -227,6 +283,9 @@ function drawAll() {
   slider.value = 0;
   drawRates(); drawWaterfall(); draw(null);
   drawQueues("queues", ["sustainable", "latency"], "Queue length over time");
+  if (byId("probes")) { drawProbes(); drawRampQueue(); }
+  if (byId("by-rate")) drawByRate();
+  if (byId("sweep")) drawSweep();
   if (byId("spike-queue")) {
     drawQueues("spike-queue", ["spike", "fault"], "Queue length around the spike or fault");
     drawSeries("spike-series", DATA.series.some((s) => s.experiment === "spike") ? "spike" : "fault", null, "Greatest latency around the spike or fault");

@@ -19,11 +19,14 @@ import numpy as np
 
 from headrace.errors import OptionError
 from headrace.lab.report.cards import cards, choices
+from headrace.lab.report.faster_steps import faster_steps
 from headrace.lab.report.published import PUBLISHED
+from headrace.lab.report.searched import by_rate, searched
+from headrace.lab.report.sweeps import sweeps
 from headrace.lab.report.tables import label, table
 from headrace.lab.report.verdict import verdict
 from headrace.lab.results.folder import RunFolder
-from headrace.lab.results.samples import Series
+from headrace.lab.results.samples import TrialSamples
 from headrace.lab.results.summary import Figure, Summary
 from headrace.lab.statistics.samples import warm_up_seconds
 
@@ -32,6 +35,8 @@ MOST_SAMPLES = 10_000
 MOST_QUEUE = 1_000
 #: Experiments whose results are plotted; of the others the queue is.
 _WITH_LATENCY = ("latency", "spike", "fault")
+#: Under which the queue of a ramp is kept.
+RAMP = "ramp"
 
 
 def write_page(folders: Sequence[RunFolder], target: Path) -> None:
@@ -54,9 +59,9 @@ def page(folders: Sequence[RunFolder]) -> str:
     summaries = [folder.summary() for folder in folders]
     several = len(folders) > 1
     series = [
-        told
+        trial
         for folder, summary in zip(folders, summaries, strict=True)
-        for told in _series(folder.series(), f"{summary.name}: " if several else "")
+        for trial in _series(folder.series(), f"{summary.name}: " if several else "")
     ]
     figures = [
         {
@@ -67,9 +72,16 @@ def page(folders: Sequence[RunFolder]) -> str:
         for figure in summary.figures
     ]
     questions = list(dict.fromkeys(f.question for s in summaries for f in s.figures))
-    data = json.dumps(
-        {"series": series, "figures": figures, "questions": questions}, separators=(",", ":")
-    )
+    probes = [
+        {
+            "label": label(summary, each.system, several), "question": each.question,
+            "experiment": each.experiment, "rate": each.rate, "status": each.status,
+        }
+        for summary in summaries
+        for each in summary.probes
+    ]
+    told = {"series": series, "figures": figures, "questions": questions, "probes": probes}
+    data = json.dumps(told, separators=(",", ":"))
     home = files("headrace.lab.report")
     title = ", ".join(summary.name for summary in summaries)
     return Template(home.joinpath("page.html").read_text("utf-8")).substitute(
@@ -83,13 +95,15 @@ def page(folders: Sequence[RunFolder]) -> str:
 def _figure(figure: Figure) -> dict[str, Any]:
     return {
         "experiment": figure.experiment, "name": figure.name, "value": figure.value,
-        "low": figure.low, "high": figure.high,
+        "low": figure.low, "high": figure.high, "unit": figure.unit,
     }
 
 
-def _series(trials: Iterable[Series], prefix: str) -> list[dict[str, Any]]:
+def _series(trials: Iterable[TrialSamples], prefix: str) -> list[dict[str, Any]]:
     found = []
     for trial in trials:
+        if trial.experiment.startswith("latency at "):
+            continue  # figures have what is plotted of them
         order = np.argsort(trial.due, kind="stable")
         if trial.experiment not in _WITH_LATENCY:
             order = order[:0]
@@ -106,9 +120,21 @@ def _series(trials: Iterable[Series], prefix: str) -> list[dict[str, Any]]:
             "queue": {
                 "at": np.round(trial.queue_seconds[::looks], 3).tolist(),
                 "length": trial.queue_lengths[::looks].tolist(),
+                "rate": _rates(trial)[::looks],
             },
         })
     return found
+
+
+def _rates(trial: TrialSamples) -> list[float | None]:
+    """Give the rates of a ramp until it was cut off; of other loads nobody plots them."""
+    if trial.experiment != RAMP or not len(trial.queue_rates):
+        return []
+    end = int(np.argmax(trial.queue_lengths))  # from there on it only got shorter
+    return [
+        round(float(rate), 1) if at <= end and not np.isnan(rate) else None
+        for at, rate in enumerate(trial.queue_rates)
+    ]
 
 
 # --- words and tables
@@ -129,9 +155,11 @@ def _body(folders: Sequence[RunFolder], summaries: Sequence[Summary], several: b
         for summary in summaries
         for figure in summary.figures
     ]
-    parts = []
+    parts = by_rate(summaries, several) + searched(summaries, several)
+    parts += sweeps(summaries, several)
     if any(figure.experiment in ("spike", "fault") for _, figure in figures):
         parts.append(_SPIKE)
+    parts += faster_steps(summaries, several)
     parts += cards(summaries, several) + choices(summaries, several)
     parts.append("<h2>All figures</h2>" + table(
         ("system", "question", "experiment", "figure", "value [95 % interval]"),
@@ -157,7 +185,7 @@ def _body(folders: Sequence[RunFolder], summaries: Sequence[Summary], several: b
     ))
     parts.append("<h2>As published</h2><p class=soft>Figures of the papers whose definitions are "
                  "used here, on their machines: beside ours, not against them.</p>" + table(
-        ("what", "where", "figure"),
+        ("what", "machines", "figure", "where it stands"),
         (tuple(map(escape, row)) for row in PUBLISHED),
     ))
     parts.append("<h2>Machine</h2>" + table(

@@ -15,21 +15,22 @@ from headrace.lab.report.compared import (
     OURS,
     RATE,
     Compared,
-    Relation,
     best,
     compared,
     counted,
     figure_of,
     guarantees_of,
+    leads,
     least,
     measured,
     multiple,
     questions_of,
+    refusing,
     short,
 )
 from headrace.lab.report.explained import lost
 from headrace.lab.report.tables import label, table
-from headrace.lab.results.summary import Figure, Shown, Summary
+from headrace.lab.results.summary import REFUSED, Figure, Shown, Summary
 
 #: What a guarantee is called where there is little room, by how its name begins.
 _SHORT = (("exactly once", "once"), ("order", "in order"), ("durability", "durable"))
@@ -84,8 +85,7 @@ def _said(
     rest = []
     for each in relations:
         if each.question == question and each.what is RATE and each.times is not None:
-            level = " (not told apart)" if each.relation is Relation.LEVEL else ""
-            rest.append(f"{multiple(each.times)} {escape(each.theirs.system)}{level}")
+            rest.append(f"{multiple(each.times)} {escape(each.theirs.system)}{each.undecided}")
     if not rest:
         return f"{told}."
     stands = "that is" if first is ours else f"{OURS} sustains {short(ours.value, ours.unit)}:"
@@ -103,7 +103,8 @@ def _grid(summary: Summary, several: bool) -> str:
     ]
     head = ("question", *(escape(label(summary, name, several)) for name in names))
     return table(head, rows) + (
-        "<p class=soft>Events a second sustained; below it the p99 of the age of results and the "
+        "<p class=soft>Events a second sustained, in bold the highest rate and what is not told "
+        "apart from it; below it the p99 of the age of results and the "
         "processor seconds per million events, at the load of the latency runs; below that what "
         "this run has shown of guarantees: every row once though a worker was killed, a key's "
         "events in order, state in a checkpoint. &#10003; shown, &#10007; the contrary was seen, "
@@ -113,11 +114,14 @@ def _grid(summary: Summary, several: bool) -> str:
 
 def _cell(summary: Summary, system: str, question: str) -> str:
     rate = figure_of(summary, system, question, RATE)
+    if system in refusing(summary, question):
+        assert rate is not None
+        return _void(rate)
     lines = []
     if rate is not None:
         said = _void(rate) if rate.value is None else f"{least(rate)}{counted(rate.value)}/s"
         first = best(summary, question, RATE)
-        lines.append(f"<strong>{said}</strong>" if rate is first else said)
+        lines.append(f"<strong>{said}</strong>" if leads(rate, first) else said)
     small = []
     for what, unit in ((LATENCY, "s"), (CPU, "s CPU/M")):
         figure = figure_of(summary, system, question, what)
@@ -131,6 +135,8 @@ def _cell(summary: Summary, system: str, question: str) -> str:
 
 
 def _void(figure: Figure) -> str:
+    if figure.void.startswith(REFUSED):
+        return f'<span class="soft" title="{escape(figure.void)}">refused</span>'
     return f'<span class="bad" title="{escape(figure.void)}">void</span>'
 
 
@@ -168,15 +174,27 @@ def _lost(relations: tuple[Compared, ...]) -> list[str]:
 def _of_system(summary: Summary, name: str, several: bool) -> str:
     """Say whether the answers of a system were right."""
     told = escape(label(summary, name, several))
-    voids = [figure for figure in summary.voids if figure.system == name]
+    own = [figure for figure in summary.voids if figure.system == name]
+    refused = [figure for figure in own if figure.void.startswith(REFUSED)]
+    voids = [figure for figure in own if figure not in refused]
     spikes = [
         "spike: came back" if figure.value else "spike: <span class=bad>did not come back</span>"
         for figure in summary.figures
         if figure.system == name and figure.experiment == "spike" and figure.name == "came back"
         and figure.value is not None
     ]
+    if refused and len(own) == len([f for f in summary.figures if f.system == name]):
+        return f"<p>{told}: cannot be asked any of this: {escape(_reasons(refused))}.</p>"
     state = (
         f'<span class="bad">{len(voids)} figures are void</span>: {escape(voids[0].void)}'
         if voids else '<span class="good">every answer was right</span>'
     )
+    if refused:
+        asked = ", ".join(dict.fromkeys(figure.question for figure in refused))
+        state += f"; it cannot be asked {escape(asked)}: {escape(_reasons(refused))}"
     return f"<p>{told}: {'; '.join([*dict.fromkeys(spikes), state])}.</p>"
+
+
+def _reasons(refused: Sequence[Figure]) -> str:
+    reasons = dict.fromkeys(figure.void.removeprefix(REFUSED) for figure in refused)
+    return " ".join(reasons).removesuffix(".")

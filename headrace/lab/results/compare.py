@@ -49,6 +49,8 @@ def _told(figure: Figure, other: Figure | None) -> str:
 
 
 def _machines(first: Summary, second: Summary) -> list[str]:
+    if bool(first.calibration) != bool(second.calibration):
+        return ["One has no calibration kernels: whether the machines are alike, nobody can say."]
     found = []
     for name, value in first.calibration.items():
         ratio = second.calibration.get(name, value) / value

@@ -1,8 +1,8 @@
 """Files of results by date: what every one says of its run, and its figures in the lab's one form.
 
 An experiment that is no run of a spec keeps what it measured in `results/DATE-KIND.json`: its cases
-as it likes them, and beside them its figures, each a `Figure`, so that two files can be compared as
-two runs can. A file that is there is never written again.
+as it likes them, and beside them its figures, each a `Figure`, and the calibration kernels of the
+machine, so that two files can be compared as two runs can. A file that is there is never written again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 from headrace.errors import OptionError
 from headrace.lab.commands import ROOT
 from headrace.lab.results.summary import Figure, Summary, figure_of
+from headrace.lab.statistics.calibration import calibrate
 
 RESULTS = ROOT / "results"
 PACKAGES = ("apache-beam", "pyspark", "pyarrow", "numpy", "pandas")
@@ -44,6 +45,7 @@ def envelope(
             **{name: version(name) for name in PACKAGES},
         },
         "machine": machine(),
+        "calibration": asdict(calibrate()),
         "settings": settings,
         "figures": [asdict(figure) | {"better": figure.better.value} for figure in figures],
         "cases": cases,
@@ -94,7 +96,9 @@ def named(saved: Path | None) -> str:
 
 
 def read_dated(path: Path) -> Summary:
-    """Read the figures of a dated file; it has no calibration, and knows no systems but by name.
+    """Read the figures of a dated file; it knows no systems but by name.
+
+    Without a calibration is one of the time before files had it.
 
     Raises:
         OptionError: it is no such file, or one of the time before files had figures.
@@ -103,8 +107,8 @@ def read_dated(path: Path) -> Summary:
         told = json.loads(path.read_text(encoding="utf-8"))
         figures = tuple(figure_of(each) for each in told["figures"])
         return Summary(
-            name=path.stem, started=told["date"], seconds=0.0, calibration={}, systems=(),
-            figures=figures,
+            name=path.stem, started=told["date"], seconds=0.0,
+            calibration=told.get("calibration", {}), systems=(), figures=figures,
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         msg = f"{path} is no file of results with figures: {error!r}"

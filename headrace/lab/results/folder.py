@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from headrace.errors import OptionError
-from headrace.lab.results.samples import Kept, Series, queues_table, results_table, series_of
+from headrace.lab.results.samples import Kept, TrialSamples, queues_table, results_table, series_of
 from headrace.lab.results.summary import Summary, read_summary
 
 SPEC, ENVIRONMENT, SUMMARY = "spec.toml", "environment.json", "summary.json"
@@ -94,7 +94,7 @@ class RunFolder:
         path = self.path / SUMMARY
         return read_summary(path.read_text(encoding="utf-8"), str(path))
 
-    def series(self) -> list[Series]:
+    def series(self) -> list[TrialSamples]:
         """Give the raw samples, trial by trial."""
         return series_of(pq.read_table(self.path / RESULTS), pq.read_table(self.path / QUEUES))
 

@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lab.data_engine.schedule import F64, I64
-from headrace.lab.experiments.trial import Trial
+from headrace.lab.record.stages import STAGES
+from headrace.lab.record.trial import Trial
 
-#: The parts of a latency that have a column of their own, in the order of a result's way.
-STAGES = ("queue", "epoch", "shuffle", "compute", "commit")
 _NAMES = (
     pa.field("system", pa.string()), pa.field("question", pa.string()),
     pa.field("experiment", pa.string()), pa.field("repeat", pa.int32()),
@@ -26,6 +25,7 @@ RESULTS = pa.schema([
 ])
 QUEUES = pa.schema([
     *_NAMES, pa.field("seconds", pa.float64()), pa.field("length", pa.int64()),
+    pa.field("rate", pa.float64()),  # that the load has at that time; NaN: after it
 ])
 
 
@@ -41,7 +41,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class TrialSamples:
     """The samples of one trial, as they are read back."""
 
     system: str
@@ -53,6 +53,7 @@ class Series:
     stages: dict[str, F64]
     queue_seconds: F64
     queue_lengths: I64
+    queue_rates: F64  # events per second sent then; empty: the run is older than this column
 
 
 def results_table(kept: Iterable[Kept]) -> pa.Table:
@@ -77,6 +78,7 @@ def queues_table(kept: Iterable[Kept]) -> pa.Table:
             [
                 *_names(each, len(each.trial.queue_seconds)),
                 pa.array(each.trial.queue_seconds), pa.array(each.trial.queue_lengths),
+                pa.array(each.trial.load.schedule.rates_at(each.trial.queue_seconds)),
             ],
             schema=QUEUES,
         )
@@ -94,7 +96,7 @@ def _names(each: Kept, count: int) -> list[pa.Array]:
     ]
 
 
-def series_of(results: pa.Table, queues: pa.Table) -> list[Series]:
+def series_of(results: pa.Table, queues: pa.Table) -> list[TrialSamples]:
     """Read trials back, in the order in which they were kept."""
     found: dict[tuple[str, str, str, int], dict[str, npt.NDArray[Any]]] = {}
     for table in (results, queues):
@@ -103,7 +105,7 @@ def series_of(results: pa.Table, queues: pa.Table) -> list[Series]:
             found.setdefault(key, {}).update(columns)
     none = np.zeros(0)
     return [
-        Series(
+        TrialSamples(
             system=system, question=question, experiment=experiment, repeat=repeat,
             due=columns.get("due", none), left=columns.get("left", none),
             stages={
@@ -114,6 +116,7 @@ def series_of(results: pa.Table, queues: pa.Table) -> list[Series]:
             },
             queue_seconds=columns.get("seconds", none),
             queue_lengths=columns.get("length", none).astype(np.int64),
+            queue_rates=columns.get("rate", none),
         )
         for (system, question, experiment, repeat), columns in found.items()
     ]

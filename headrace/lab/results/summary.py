@@ -19,6 +19,8 @@ from headrace.errors import OptionError
 
 FORMAT = 1
 _SCHEMA = "summary.schema.json"
+#: How a figure is void that a system cannot have: it says beforehand why it cannot be asked.
+REFUSED = "refused: "
 
 
 class Better(Enum):
@@ -74,6 +76,20 @@ class TunedRecord:
     tried: tuple[Mapping[str, Any], ...]  # each: settings, rate, said
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRecord:
+    """One rate that a search has tried."""
+
+    system: str
+    question: str
+    experiment: str  # that searched
+    repeat: int
+    rate: float  # events per second
+    status: str  # as `sustainable.ProbeStatus` has it
+    reason: str  # why it did not keep up, or does not count; empty: it kept up
+    is_confirmation: bool
+
+
 class Shown(Enum):
     """What a run has shown of a guarantee."""
 
@@ -116,6 +132,7 @@ class Summary:
     figures: tuple[Figure, ...]
     interrupted: str = ""  # why it ended before all was measured; empty if all was
     guarantees: tuple[Guarantee, ...] = ()
+    probes: tuple[ProbeRecord, ...] = ()  # in the order in which they were made
 
     @property
     def voids(self) -> tuple[Figure, ...]:
@@ -171,6 +188,7 @@ def read_summary(text: str, where: str) -> Summary:
             Guarantee(**{**each, "shown": Shown(each["shown"])})
             for each in told.get("guarantees", ())
         ),
+        probes=tuple(ProbeRecord(**each) for each in told.get("probes", ())),
     )
 
 

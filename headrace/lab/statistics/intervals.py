@@ -14,7 +14,8 @@ from math import comb, exp, sqrt
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.lab.data_engine.schedule import F64
+from headrace.lab.data_engine.schedule import F64, I64
+from headrace.lab.statistics.samples import percentile
 
 #: Student's two-sided 95 % quantiles for 1 to 30 degrees of freedom.
 _STUDENT = (
@@ -25,6 +26,8 @@ _STUDENT = (
 _NORMAL = 1.96
 #: Ways to deal the values out that are all tried; above, so many are drawn.
 _TRIES = 20_000
+#: Blocks of a run, at most: their percentiles are to be those of many samples.
+_MOST_BLOCKS = 20
 #: A difference with a smaller chance of being none is called one.
 LEVEL = 0.05
 
@@ -67,21 +70,53 @@ def of_repeats(values: Sequence[float]) -> Interval:
     return Interval(value=mean, low=mean - half, high=mean + half, count=len(values))
 
 
-def of_percentile(samples: F64, share: float) -> Interval:
-    """Give a percentile with the order statistics around it; samples are taken as independent."""
+def of_percentile(samples: F64, share: float, groups: I64) -> Interval:
+    """Give a percentile, and the interval that stretches of the run leave open.
+
+    Samples that came together depend on each other, so many of them say little more than one does.
+    They are dealt into blocks of whole groups, at most 20 and about equally large. The interval
+    covers two readings of them: how the blocks' percentiles spread (batch means), and which
+    percentiles of all samples the spread of the blocks' shares below this one allows for. One that
+    hardly a group is above, as the p99 of a dozen windows, is that of what the run has seen: how
+    high it might be in a longer one, nobody can say. A single block says nothing of the spread.
+
+    Args:
+        samples: all of them.
+        share: of the samples that are not above the percentile.
+        groups: of each sample the number of its group, see `samples.together`.
+    """
     count = len(samples)
     if not count:
         msg = "there are no samples, and so no percentile of them"
         raise OptionError(msg)
+    value = percentile(samples, share)
+    dealt = _blocks(groups)
+    blocks = [samples[dealt == block] for block in np.unique(dealt)]
+    if len(blocks) == 1:
+        return Interval(value=value, low=value, high=value, count=count)
+    sure = student(len(blocks) - 1)
+    of_blocks = [percentile(block, share) for block in blocks]
+    half = sure * float(np.std(of_blocks, ddof=1)) / sqrt(len(blocks))
+    more = np.array([float((block <= value).sum()) - share * len(block) for block in blocks])
+    room = sure * sqrt(len(blocks) / (len(blocks) - 1) * float((more**2).sum())) / count
     ordered = np.sort(samples)
-    half = _NORMAL * sqrt(count * share * (1 - share))
-    at, low, high = (
-        min(count - 1, max(0, int(np.ceil(count * share + shift)) - 1))
-        for shift in (0.0, -half, half)
+    low, high = (
+        float(ordered[min(count, max(1, int(np.ceil(count * place)))) - 1])
+        for place in (share - room, share + room)
     )
+    lowest = float(ordered[0])
     return Interval(
-        value=float(ordered[at]), low=float(ordered[low]), high=float(ordered[high]), count=count
+        value=value, low=max(lowest, min(low, value - half)), high=max(high, value + half),
+        count=count,
     )
+
+
+def _blocks(groups: I64) -> I64:
+    """Deal groups into blocks: adjacent ones together, none of them cut."""
+    _, place, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    before = np.cumsum(counts) - counts
+    blocks = before * min(_MOST_BLOCKS, len(counts)) // len(groups)
+    return np.asarray(blocks[place])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.errors import OptionError
-from headrace.lab.data_engine.schedule import F64
+from headrace.lab.data_engine.schedule import F64, I64
 
 #: Samples of a group of the rule: enough to calm neighbours that depend on each other.
 GROUP = 5
+#: Results that leave so soon after each other leave together: of one epoch, or of one window.
+TOGETHER_SECONDS = 0.05
+#: Where results leave all the time, those of so long are a group.
+_STRETCH_SECONDS = 1.0
 
 
 def percentile(samples: F64, share: float) -> float:
@@ -26,6 +30,28 @@ def percentile(samples: F64, share: float) -> float:
         msg = "there are no samples, and so no percentile of them"
         raise OptionError(msg)
     return float(np.quantile(samples, share, method="inverted_cdf"))
+
+
+def together(left: F64) -> I64:
+    """Give of each result the number of its group: what left together, in the order of time.
+
+    A group is an epoch's results, or those of a window that was over; where results leave without
+    a pause, every second begins another one.
+
+    >>> together(np.array([0.30, 0.90, 0.31, 0.91, 0.32])).tolist()
+    [0, 1, 0, 1, 0]
+    >>> together(np.arange(0, 2.5, 0.01))[[0, 99, 101, 249]].tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.argsort(left, kind="stable")
+    at = left[order]
+    paused = np.diff(at, prepend=-np.inf) > TOGETHER_SECONDS
+    begun = at[np.maximum.accumulate(np.where(paused, np.arange(len(at)), 0))]
+    stretch = np.floor((at - begun) / _STRETCH_SECONDS)
+    begins = paused | (np.diff(stretch, prepend=0) != 0)
+    found = np.empty(len(at), dtype=np.int64)
+    found[order] = np.cumsum(begins) - 1
+    return found
 
 
 def warm_up(samples: F64) -> int:

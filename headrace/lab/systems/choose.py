@@ -15,9 +15,14 @@ _SYSTEMS = {
     "direct": ("direct_system", "DirectSystem"),
     "pyflink": ("pyflink_system", "PyFlinkSystem"),
     "pyflink-thread": ("pyflink_system", "PyFlinkSystem"),
+    "flink-sql": ("pyflink_system", "PyFlinkSystem"),
+    "beam-spark": ("portable_system", "PortableSystem"),
+    "beam-flink": ("portable_system", "PortableSystem"),
 }
 #: The names, the project's own first.
 SYSTEMS = tuple(_SYSTEMS)
+#: Those that run any workload and come with headrace: who is compared where nobody is named.
+AT_HAND = ("headrace", "spark", "direct")
 
 
 def choose(name: str, session: Any | None = None, *, master: str | None = None) -> System:
@@ -39,6 +44,8 @@ def choose(name: str, session: Any | None = None, *, master: str | None = None) 
     made: System
     if name in ("headrace", "spark"):
         made = kind(session, master=master)
+    elif name in ("beam-spark", "beam-flink"):
+        made = kind(name, master=master)
     else:
         made = kind() if name == "direct" else kind(name)
     return made

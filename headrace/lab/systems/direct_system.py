@@ -14,7 +14,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.errors import UnsupportedTransformError
-from headrace.lab.endpoints.local_drains import LocalDrain
+from headrace.lab.endpoints.local_sinks import LocalSink
 from headrace.lab.endpoints.sources import beam_source, events_of
 from headrace.lab.systems.system import Glance, Outcome, Request
 
@@ -26,7 +26,7 @@ class DirectSystem:
 
     def prepare(self, request: Request) -> None:
         """Refuse what needs Spark; nothing is to be started."""
-        LocalDrain(request.drain.kind)
+        LocalSink(request.sink.kind)
 
     def run(self, request: Request) -> Outcome:
         """Run the pipeline to its end."""
@@ -39,13 +39,13 @@ class DirectSystem:
             request.source, generator,
             streaming=request.streaming, readers=1, pace=request.pace,
         )
-        with LocalDrain(request.drain.kind) as drain:
+        with LocalSink(request.sink.kind) as sink:
             events = pipeline | "Events" >> source
             rows = events | "Query" >> request.workload.build(request.settings)
-            rows | "Drain" >> drain.step()
+            rows | "Sink" >> sink.step()
             if request.streaming:
                 _check_triggers(pipeline, request.workload.full_name)
-            with request.watch(lambda: Glance(rows=drain.count)):
+            with request.watch(lambda: Glance(rows=sink.count)):
                 start = time.perf_counter()
                 result = pipeline.run()
                 result.wait_until_finish()
@@ -54,8 +54,8 @@ class DirectSystem:
                 system=self.name,
                 engine=f"Beam {beam.__version__} {type(pipeline.runner).__name__} ({result.state})",
                 mode=request.mode, events=events_of(request.source, generator), seconds=seconds,
-                rows=drain.rows(), row_count=drain.count, notes=tuple(drain.notes()),
-                stamped=drain.stamped(),
+                rows=sink.rows(), row_count=sink.count, notes=tuple(sink.notes()),
+                stamped=sink.stamped(),
             )
 
     def stop(self) -> None:

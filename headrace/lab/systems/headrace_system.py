@@ -33,15 +33,16 @@ from headrace.lab.endpoints.event_log import (
     log_frame,
     write_log,
 )
-from headrace.lab.endpoints.frame_drains import FrameDrain, schema_of
+from headrace.lab.endpoints.frame_sinks import FrameSink, schema_of
 from headrace.lab.endpoints.line_log import (
     check_lines,
     disorder_seconds,
     lines_frame,
     write_lines,
 )
-from headrace.lab.endpoints.names import DrainKind, SourceKind
+from headrace.lab.endpoints.names import SinkKind, SourceKind
 from headrace.lab.endpoints.sources import SparkLines, beam_source, events_of
+from headrace.lab.record.stages import EpochStages, Part
 from headrace.lab.systems.system import (
     Glance,
     Outcome,
@@ -55,7 +56,6 @@ from headrace.runner import SparkRunner, StreamResult, start_session
 #: Lines that an epoch of the source `spark` reads, when the files are ours.
 LINES_PER_EPOCH = 100_000
 _NAMESPACE = "headrace.lab"
-_ELEMENTS_URN = "beam:metric:element_count:v1"
 
 
 class _Count(beam.DoFn):  # type: ignore[misc]
@@ -93,11 +93,14 @@ class HeadraceSystem:
         self._warm = False
 
     def prepare(self, request: Request) -> None:
-        """Start the session, and let its Python workers import Beam."""
+        """Start the session, and let its Python workers import Beam.
+
+        Before a run that goes on they do not: who starts a driver again has to wait for it.
+        """
         if self._session is None:
             self._session = start_session(self._master)
             self._owned = True
-        if not self._warm:
+        if not self._warm and not resumes(request):
             flags = ["--progress=off", *_shards(request)]
             with beam.Pipeline(SparkRunner(self._session), PipelineOptions(flags)) as pipeline:
                 pipeline | beam.Create(range(100)) | beam.Reshuffle()
@@ -107,14 +110,14 @@ class HeadraceSystem:
         """Run the pipeline to its end."""
         generator = request.generator
         checkpoint, resumed = checkpoint_of(request), resumes(request)
-        drain = FrameDrain(request.drain, request.folder / "rows")
+        sink = FrameSink(request.sink, request.folder / "rows")
         seconds, result = 0.0, None
         for more_flags, ending in _turns(request):
             flags = [*_flags(request, checkpoint), *more_flags]
             pipeline = beam.Pipeline(SparkRunner(self._session), PipelineOptions(flags))
             events = pipeline | "Events" >> self._source(request)
             rows = events | "Query" >> _build(request)(request.settings)
-            rows | "Drain" >> _drain_step(request, drain)
+            rows | "Sink" >> _sink_step(request, sink)
             start = time.perf_counter()
             result = pipeline.run()
             with request.watch(_looking(result, checkpoint, _id_of(pipeline, events))):
@@ -123,10 +126,11 @@ class HeadraceSystem:
         assert result is not None
         return Outcome(
             system=self.name, engine=self._engine(result), mode=request.mode,
-            events=events_of(request.source, generator), seconds=seconds, rows=drain.rows(),
-            row_count=_counted(result) if request.drain.kind is DrainKind.NULL else drain.count,
+            events=events_of(request.source, generator), seconds=seconds, rows=sink.rows(),
+            row_count=_counted(result) if request.sink.kind is SinkKind.NULL else sink.count,
             checkpoint_bytes=bytes_below(checkpoint) if request.streaming else None,
-            resumed=resumed, stamped=drain.stamped(),
+            resumed=resumed, stamped=sink.stamped(), tables=sink.tables(),
+            epochs=_epochs(result),
         )
 
     def _source(self, request: Request) -> Any:
@@ -136,6 +140,9 @@ class HeadraceSystem:
                 self._session, Feed.read(request.source.path), generator.schema,
                 per_batch=request.tuning.per_batch,
             )
+            if request.workload.by_columns is not None:
+                frame = frame.selectExpr("time", *request.workload.by_columns.columns)
+                return ReadFromSpark(frame, columns=frame.columns[1:], timestamp="time")
             columns = [name for name in frame.columns if name not in ("time", "nanos")]
             return ReadFromSpark(frame, columns=columns, timestamp="time")
         if request.source.kind is SourceKind.LOG:
@@ -161,7 +168,7 @@ class HeadraceSystem:
         frame = log_frame(
             self._session, folder, streaming=request.streaming, closing=False,
             files_at_once=files_at_once(folder, request.tuning.per_batch),
-        ).select("time", *by.columns)
+        ).selectExpr("time", *by.columns)
         columns = [name for name in frame.columns if name != "time"]
         return ReadFromSpark(
             frame, columns=columns, timestamp="time",
@@ -185,15 +192,16 @@ class HeadraceSystem:
 
 def _build(request: Request) -> Callable[[Any], Any]:
     """Give what builds the question: for elements, or for rows of columns."""
-    if request.source.kind is not SourceKind.LOG:
+    by, kind = request.workload.by_columns, request.source.kind
+    if kind is not SourceKind.LOG and not (kind is SourceKind.ENGINE and by is not None):
         return request.workload.build
-    if request.workload.by_columns is None:
+    if by is None:
         msg = (
             f"{request.workload.full_name} is asked of events, not of the columns of their log: "
             "use another source"
         )
         raise OptionError(msg)
-    return request.workload.by_columns.build
+    return by.build
 
 
 def _shards(request: Request) -> list[str]:
@@ -213,14 +221,11 @@ def _flags(request: Request, checkpoint: Path) -> list[str]:
 def _turns(request: Request) -> list[tuple[list[str], Callable[[Any], Any]]]:
     """How often the pipeline is started, with which flags, and what ends it.
 
-    A streaming DataFrame never says that it has ended. So what is there is read first; a second
-    start goes on from the checkpoint and ends all sources, which closes what is still open.
+    A streaming DataFrame never says that it has ended. So the run is told to read what is there,
+    and then to end all sources, which closes what is still open.
     """
     if request.streaming and request.source.kind in (SourceKind.SPARK, SourceKind.LOG):
-        return [
-            (["--available_now"], lambda result: result.wait_until_finish()),
-            ([], lambda result: result.drain()),
-        ]
+        return [(["--drain_available"], lambda result: result.wait_until_finish())]
     if request.source.kind is SourceKind.ENGINE:
         return [([], partial(_drain_engines, Feed.read(request.source.path)))]
     return [([], lambda result: result.wait_until_finish())]
@@ -231,15 +236,15 @@ def _drain_engines(feed: Feed, result: Any) -> None:
     result.drain()
 
 
-def _drain_step(request: Request, drain: FrameDrain) -> Any:
-    if request.drain.kind is DrainKind.NULL:
+def _sink_step(request: Request, sink: FrameSink) -> Any:
+    if request.sink.kind is SinkKind.NULL:
         return beam.ParDo(_Count())  # nothing leaves the workers
     schema = schema_of(request.workload.columns)
-    if drain.path is None:
-        return WriteToSpark(function=drain.take, schema=schema)
-    ours = request.drain.kind is DrainKind.FILE
+    if sink.path is None:
+        return WriteToSpark(function=sink.take, schema=schema)
+    ours = request.sink.kind is SinkKind.FILE
     mode = "overwrite" if ours and not request.streaming else "error"
-    return WriteToSpark(drain.path, schema=schema, mode=mode)
+    return WriteToSpark(sink.path, schema=schema, mode=mode)
 
 
 def _counted(result: Any) -> int:
@@ -270,12 +275,32 @@ def _looking(result: Any, checkpoint: Path, events_id: str) -> Callable[[], Glan
     return look
 
 
+def _epochs(result: Any) -> tuple[EpochStages, ...]:
+    """Tell of the epochs of a stream; what of a job is neither computing nor state is Spark's."""
+    if not isinstance(result, StreamResult):
+        return ()
+    return tuple(
+        EpochStages(
+            began=each.began,
+            parts=(
+                Part((
+                    ("compute", each.computing), ("commit", each.sealing),
+                    ("shuffle", each.tasks - each.computing - each.sealing),
+                )),
+                Part((("commit", each.sinks + each.commit),)),
+            ),
+        )
+        for each in result.stream_status.recent
+    )
+
+
 def _elements(infos_by_stage: Mapping[str, Iterable[Any]], collection: str) -> int:
     """How many elements a collection has had; stages that share it all count the same ones."""
     counts = [
         monitoring_infos.extract_counter_value(info)
         for infos in infos_by_stage.values()
         for info in infos
-        if info.urn == _ELEMENTS_URN and info.labels["PCOLLECTION"] == collection
+        if info.urn == monitoring_infos.ELEMENT_COUNT_URN
+        and info.labels["PCOLLECTION"] == collection
     ]
     return max(counts, default=0)

@@ -1,4 +1,4 @@
-"""PyFlink's DataStream API, in an environment of its own: what a user of Python streams would pick.
+"""PyFlink's DataStreams and Flink SQL, in an environment of its own: what others would pick.
 
 Starts `pyflink_job` with that environment's Python, once, and tells it what to run and where the
 data engine is; reads the rows that it has written, with the times at which they left. Knows the
@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from headrace.errors import OptionError, TransportError
+from headrace.errors import OptionError
 from headrace.lab import environments
 from headrace.lab.data_engine.launch import Feed
 from headrace.lab.endpoints.names import SourceKind
+from headrace.lab.systems.job_process import JobProcess
 from headrace.lab.systems.system import Outcome, Request, bytes_below, checkpoint_of
 from headrace.lab.workload import Row
 
@@ -29,12 +26,12 @@ TICKS_PER_SECOND = 50
 EVENTS_PER_TICK = 10_000
 CHECKPOINT_MS = 1_000
 
-#: What a system of each name is told of how Python runs.
-MODES = {"pyflink": "process", "pyflink-thread": "thread"}
+#: What a system of each name is told of how Python runs, and of what answers: Flink's DataStreams
+#: with Python functions, or its SQL, where Python brings events and writes rows.
+MODES = {"pyflink": "process", "pyflink-thread": "thread", "flink-sql": "process"}
+APIS = {"flink-sql": "sql"}
 
 _JOB = Path(__file__).with_name("pyflink_job.py")
-_PATIENCE_SECONDS = 60.0
-_CAUSE = "Caused by: "
 
 
 class PyFlinkSystem:
@@ -53,8 +50,7 @@ class PyFlinkSystem:
         self._mode = MODES[name]
         self._cores = cores
         self._python = python or environments.python_of("pyflink")
-        self._job: subprocess.Popen[str] | None = None
-        self._home: tempfile.TemporaryDirectory[str] | None = None
+        self._job: JobProcess | None = None
 
     @property
     def pid(self) -> int:
@@ -77,25 +73,12 @@ class PyFlinkSystem:
         if len(Feed.read(request.source.path).addresses) != 1:
             msg = "PyFlink reads one data engine; set partitions = 1"
             raise OptionError(msg)
-        if self._job is not None and self._job.poll() is not None:
+        if self._job is not None and not self._job.is_there:
             self.stop()
         if self._job is None:
-            self._start()
-
-    def _start(self) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="headrace-lab-pyflink-")
-        with self._log.open("w", encoding="utf-8") as errors:
-            self._job = subprocess.Popen(
-                [str(self._python), str(_JOB)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=errors, text=True, cwd=self._home.name,
-                env=environments.surroundings(self._python),
+            self._job = JobProcess(
+                "PyFlink", [str(self._python), str(_JOB)], environments.surroundings(self._python)
             )
-        self._heard("ready")
-
-    @property
-    def _log(self) -> Path:
-        assert self._home is not None
-        return Path(self._home.name) / "pyflink.log"
 
     def run(self, request: Request) -> Outcome:
         """Run the job to the end of its input.
@@ -112,7 +95,8 @@ class PyFlinkSystem:
             "question": request.workload.name, "address": address, "rows": str(rows),
             "window_ms": settings.window_ms, "panes": settings.panes,
             "one_in": settings.one_in, "every": settings.every,
-            "mode": self._mode, "shards": request.shards or self._cores,
+            "mode": self._mode, "api": APIS.get(self.name, "datastream"),
+            "shards": request.shards or self._cores,
             "bundle_ms": tuning.bundle_ms, "bundle_events": tuning.bundle_events,
             "per_tick": EVENTS_PER_TICK,
             "ticks_per_second": TICKS_PER_SECOND, "ended": str(request.folder / "ended"),
@@ -120,7 +104,8 @@ class PyFlinkSystem:
             "checkpoint_ms": CHECKPOINT_MS, "checkpoint": checkpoint_of(request).as_uri(),
         }
         start = time.perf_counter()
-        said = self._ran(task)
+        assert self._job is not None
+        said = self._job.ran(task)
         seconds = time.perf_counter() - start
         stamped = read_rows(rows)
         return Outcome(
@@ -130,54 +115,11 @@ class PyFlinkSystem:
             stamped=tuple((at, (row,)) for at, row in stamped),
         )
 
-    def _ran(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Let the process run a job to its end; it stays for the next one."""
-        assert self._job is not None and self._job.stdin is not None
-        with suppress(BrokenPipeError):  # its last words say why
-            self._job.stdin.write(json.dumps(task) + "\n")
-            self._job.stdin.flush()
-        return self._heard("done")
-
-    def _heard(self, word: str) -> dict[str, Any]:
-        """Listen until the process has said a word; give all that it said.
-
-        Raises:
-            TransportError: it has ended instead; says its last words.
-        """
-        job = self._job
-        assert job is not None and job.stdout is not None
-        told: dict[str, Any] = {}
-        for line in job.stdout:
-            told |= json.loads(line) if line.startswith("{") else {}
-            if told.get(word):
-                return told
-        job.wait()
-        said = last_words(self._log.read_text(encoding="utf-8"))
-        self.stop()
-        msg = f"PyFlink ended with {job.returncode}: {said}"
-        raise TransportError(msg)
-
     def stop(self) -> None:
         """End the process."""
         job, self._job = self._job, None
-        home, self._home = self._home, None
         if job is not None:
-            try:
-                with suppress(BrokenPipeError):
-                    job.communicate("\n", timeout=_PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:  # it was interrupted, and its job goes on
-                job.kill()
-                job.wait()
-        if home is not None:
-            home.cleanup()
-
-
-def last_words(log: str) -> str:
-    """Give the cause that a log ends with: the last one that Java names, else its last line."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith(_CAUSE)]
-    told = [line for line in lines if not line.startswith(("at ", "..."))]
-    return causes[-1].removeprefix(_CAUSE) if causes else (told or ["no words"])[-1]
+            job.stop()
 
 
 def read_rows(path: Path) -> list[tuple[float, Row]]:

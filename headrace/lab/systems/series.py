@@ -9,21 +9,26 @@ input it has sent. Of windows that were open at its end the rows are checked, an
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
 from headrace.errors import OptionError, TransportError
 from headrace.lab.data_engine.client import EngineClient, EngineStatus
 from headrace.lab.data_engine.schedule import F64, I64, Schedule
-from headrace.lab.experiments.trial import Cost, Load, Trial, Work, right_so_far
-from headrace.lab.probe.events import ProbeSettings
-from headrace.lab.probe.questions import Question
+from headrace.lab.live.question import WorkloadQuestion
+from headrace.lab.live.trials import judged_rows, of_loads
+from headrace.lab.probe.pipelines.questions import Question
+from headrace.lab.record.stages import EpochStages, stages_of
+from headrace.lab.record.trial import Cost, Load, Trial, Work, right_so_far
 from headrace.lab.systems.system import Outcome
-from headrace.lab.systems.usage import Tally, Usage
+from headrace.lab.systems.usage import Tally, Usage, spent
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Row
 
@@ -120,8 +125,8 @@ class Series:
         Raises:
             OptionError: the load asks for what is not done in a series.
         """
-        if load.fault is not None or load.slowed or load.cores is not None:
-            msg = f"{self.name}: a series has no faults, slow steps or other numbers of cores"
+        if load.fault is not None or load.looks_at_state:
+            msg = f"{self.name}: a series has no faults, and nobody looks at the state in it"
             raise OptionError(msg)
         rate = load.schedule.phases[0].rate
         limits = None if load.patience is None else load.patience.limits(rate)
@@ -180,9 +185,10 @@ class Series:
 def _cost(
     before: Usage | None, after: Usage | None, idle: EngineStatus, status: EngineStatus
 ) -> Cost:
-    used = None if before is None or after is None else after.cpu_seconds - before.cpu_seconds
+    used, parts = spent(before, after)
     return Cost(
-        cpu_seconds=used, engine_cpu_seconds=status.cpu_seconds - idle.cpu_seconds,
+        cpu_seconds=used, cpu_parts=parts, machine_cores=os.cpu_count(),
+        engine_cpu_seconds=status.cpu_seconds - idle.cpu_seconds,
         peak_bytes=None if after is None else after.peak_bytes,
     )
 
@@ -198,7 +204,8 @@ def _queue(
 
 
 def judged(
-    series: Series, question: Question, asked: ProbeSettings, outcome: Outcome | None, failure: str
+    series: Series, question: Question | WorkloadQuestion, asked: Any, outcome: Outcome | None,
+    failure: str,
 ) -> tuple[Trial, ...]:
     """Give the trials of a series with the rows that each has had, and whether they are right.
 
@@ -220,6 +227,20 @@ def judged(
         return tuple(replace(trial, void=why) for trial in trials)
     schedule = series.schedule
     asked = replace(asked, schedule=tuple((p.seconds, p.rate) for p in schedule.phases))
+    if isinstance(question, WorkloadQuestion):
+        rows_of_all = judged_rows(question, asked, schedule.events, outcome.tables)
+        return of_loads(
+            [
+                replace(
+                    each.trial, engine=outcome.engine, void=each.trial.void or failure,
+                    cost=replace(each.trial.cost, checkpoint_bytes=outcome.checkpoint_bytes),
+                )
+                for each in stretches
+            ],
+            rows_of_all, question, schedule, [each.begun for each in stretches],
+            [each.before_seconds for each in stretches], [each.record for each in stretches],
+            outcome.epochs,
+        )
     numbers = np.arange(schedule.events, dtype=np.int64)
     sure = schedule.events - 1
     # What comes before the first load counts as its own, and what nobody has sent as the last's.
@@ -242,20 +263,21 @@ def judged(
     found = []
     for place, each in enumerate(stretches):
         timed = question.over(asked, rows[place], ends[place] - 1)
-        due, left, queued = _times(each, schedule, timed, stamps)
+        due, left, stages = _times(each, schedule, timed, stamps, outcome.epochs)
         cost = replace(each.trial.cost, checkpoint_bytes=outcome.checkpoint_bytes)
         found.append(replace(
             each.trial, engine=outcome.engine, verdict=judge(rows[place], right[place]),
-            void=each.trial.void or failure, due=due, left=left, stages={"queue": queued},
+            void=each.trial.void or failure, due=due, left=left, stages=stages,
             cost=cost,
         ))
     return tuple(found)
 
 
 def _times(
-    each: Stretch, schedule: Schedule, rows: list[Row], stamps: dict[Row, list[float]]
-) -> tuple[F64, F64, F64]:
-    """Give, of the rows of a load, when their newest input was due, when they left, the queue."""
+    each: Stretch, schedule: Schedule, rows: list[Row], stamps: dict[Row, list[float]],
+    epochs: Sequence[EpochStages],
+) -> tuple[F64, F64, dict[str, F64]]:
+    """Give, of the rows of a load, when their newest input was due, when they left, and stages."""
     pairs = [(row[-1], at) for row in dict.fromkeys(rows) for at in stamps[row]]
     last = np.array([number for number, _ in pairs], dtype=np.int64)
     due = schedule.due_all(last) - each.before_seconds
@@ -267,4 +289,4 @@ def _times(
     if len(told):
         found = np.searchsorted(told[:, 2], last, side="right")
         taken = told[np.minimum(found, len(told) - 1), 0] - each.before_seconds
-    return due, left, np.clip(taken - due, 0.0, np.maximum(left - due, 0.0))
+    return due, left, stages_of(due, taken, left, epochs, each.begun)

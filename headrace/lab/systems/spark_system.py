@@ -26,8 +26,9 @@ from headrace.lab.endpoints.event_log import (
     write_closing,
     write_log,
 )
-from headrace.lab.endpoints.frame_drains import FrameDrain
+from headrace.lab.endpoints.frame_sinks import FrameSink
 from headrace.lab.endpoints.names import SourceKind
+from headrace.lab.record.stages import EpochStages, Part
 from headrace.lab.systems.system import (
     Glance,
     Outcome,
@@ -48,6 +49,8 @@ _SETTINGS = {
     # The events of all batches are added up from here; Spark forgets after a hundred otherwise.
     "spark.sql.streaming.numRecentProgressUpdates": "1000000",
 }
+#: What a batch of Spark's does before its job.
+_BEFORE_THE_JOB = ("latestOffset", "getBatch", "queryPlanning", "walCommit")
 #: How long a look at a query that has no end of its own may be apart.
 _LOOK_SECONDS = 0.1
 
@@ -90,24 +93,24 @@ class SparkSystem:
         for name, value in {**_SETTINGS, "spark.sql.shuffle.partitions": str(shards)}.items():
             session.conf.set(name, value)
         generator = request.generator
-        drain = FrameDrain(request.drain, request.folder / "rows")
+        sink = FrameSink(request.sink, request.folder / "rows")
         events = self._events(session, request)
         answer = _native(request)(events, request.settings)
         checkpoint, resumed = checkpoint_of(request), resumes(request)
         if request.streaming:
-            seconds = _stream(answer, request, drain, checkpoint)
+            seconds, epochs = _stream(answer, request, sink, checkpoint)
         else:
             start = time.perf_counter()
             with request.watch(Glance):
-                drain.take(answer, 0)
-            seconds = time.perf_counter() - start
+                sink.take(answer, 0)
+            seconds, epochs = time.perf_counter() - start, ()
         kind = "Structured Streaming" if answer.isStreaming else "DataFrame"
         master = session.sparkContext.master
         return Outcome(
             system=self.name, engine=f"Spark {session.version} {kind} on {master}, {shards} shards",
-            mode=request.mode, events=generator.events, seconds=seconds, rows=drain.rows(),
-            row_count=drain.count, resumed=resumed, stamped=drain.stamped(),
-            checkpoint_bytes=bytes_below(checkpoint) if request.streaming else None,
+            mode=request.mode, events=generator.events, seconds=seconds, rows=sink.rows(),
+            row_count=sink.count, resumed=resumed, stamped=sink.stamped(), tables=sink.tables(),
+            checkpoint_bytes=bytes_below(checkpoint) if request.streaming else None, epochs=epochs,
         )
 
     def _events(self, session: Any, request: Request) -> Any:
@@ -144,7 +147,8 @@ def _log_of(request: Request) -> Path:
 
 def _native(request: Request) -> Callable[..., Any]:
     by = request.workload.by_columns
-    if request.source.kind is SourceKind.LOG and by is not None and by.native:
+    by_columns = request.source.kind in (SourceKind.LOG, SourceKind.ENGINE)
+    if by_columns and by is not None and by.native:
         return find(by.native)
     native = native_of(request.workload)
     if isinstance(native, Refusal):
@@ -184,9 +188,11 @@ def _close(request: Request) -> None:
     write_closing(request.generator, _log_of(request), module)
 
 
-def _stream(answer: Any, request: Request, drain: FrameDrain, checkpoint: Path) -> float:
-    """Run a streaming query until it has read everything; give the seconds."""
-    writer = answer.writeStream.foreachBatch(drain.take).outputMode("append")
+def _stream(
+    answer: Any, request: Request, sink: FrameSink, checkpoint: Path
+) -> tuple[float, tuple[EpochStages, ...]]:
+    """Run a streaming query until it has read everything; give the seconds, and its batches."""
+    writer = answer.writeStream.foreachBatch(sink.take).outputMode("append")
     writer = writer.option("checkpointLocation", str(checkpoint))
     own = not request.source.path or request.source.kind is SourceKind.LOG
     closes = own and _waits(answer)
@@ -212,9 +218,26 @@ def _stream(answer: Any, request: Request, drain: FrameDrain, checkpoint: Path) 
                 query.processAllAvailable()
             else:
                 query.awaitTermination()
-        return time.perf_counter() - start
+        return time.perf_counter() - start, _epochs(query)
     finally:
         query.stop()
+
+
+def _epochs(query: Any) -> tuple[EpochStages, ...]:
+    """Tell of a query's batches; what a job did is one part, its state and its sink in it."""
+    found = []
+    for progress in query.recentProgress:
+        took = dict(progress.durationMs)
+        inside = took.get("addBatch", 0) / 1_000
+        before = sum(took.get(name, 0) for name in _BEFORE_THE_JOB) / 1_000
+        found.append(EpochStages(
+            began=(_micros(progress.timestamp) or 0) / 1e6,
+            parts=(
+                Part((("shuffle", before),)), Part((("compute", inside),)),
+                Part((("commit", took.get("commitOffsets", 0) / 1_000),)),
+            ),
+        ))
+    return tuple(found)
 
 
 def _read(query: Any) -> int:

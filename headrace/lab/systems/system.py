@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from headrace.errors import OptionError
 from headrace.lab.data.generator import Generator
-from headrace.lab.endpoints.names import Drain, Source
+from headrace.lab.endpoints.names import Sink, Source
 from headrace.lab.endpoints.rows import Rows
+from headrace.lab.record.stages import EpochStages
 from headrace.lab.workload import Mode, Row, Workload
 from headrace.terminal.steps import StepView
 
@@ -64,7 +65,7 @@ class Request:
     mode: Mode
     folder: Path  # of this run alone, or of an earlier run that this one goes on with
     source: Source = field(default_factory=Source)
-    drain: Drain = field(default_factory=Drain)
+    sink: Sink = field(default_factory=Sink)
     shards: int | None = None  # None: as many as the session has cores
     readers: int = 1  # how many share the generator's events, where they can run side by side
     pace: bool = False  # events arrive when they are due, not as fast as they can be read
@@ -94,7 +95,7 @@ class Outcome:
     """What a run took and gave.
 
     `seconds` are those from handing the pipeline to the engine, whose session is up, until the
-    engine says that it has ended, all rows being at the drain. So the engine's own planning and
+    engine says that it has ended, all rows being at the sink. So the engine's own planning and
     the start of the source count; starting Spark, its Python workers and their imports, writing
     the log, gathering rows and asking the oracle do not.
     """
@@ -104,11 +105,13 @@ class Outcome:
     mode: Mode
     events: int
     seconds: float
-    rows: Rows | None  # None: the drain kept none
+    rows: Rows | None  # None: the sink kept none
     row_count: int | None  # None: not counted; the rows themselves are there
     notes: tuple[str, ...] = ()
     checkpoint_bytes: int | None = None  # None: there is no checkpoint
     stamped: tuple[tuple[float, tuple[Row, ...]], ...] = ()  # rows by the time they left, if known
+    tables: tuple[tuple[float, Any], ...] = ()  # as `stamped`, of the sink `columns`
+    epochs: tuple[EpochStages, ...] = ()  # of a stream, where the system tells of them
     resumed: bool = False  # went on with an interrupted run, whose time is not in `seconds`
 
     @property

@@ -1,19 +1,20 @@
-"""What a process and its descendants use: processor time and memory, from /proc.
+"""What a process and its descendants use: processor time and memory.
 
 Processes that have ended take what they used with them, unless their parent has waited for them; so
 a system is looked at again and again, and each process counts with what it was last seen with.
-Where there is no /proc (macOS) nothing is known, and said to be so.
+Where the kernel keeps no high-water mark of memory (macOS) the peak is None.
 """
 
 from __future__ import annotations
 
 import os
-from collections import defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
-PROC = Path("/proc")
+from headrace.lab.meter import Process, forget_peak, peak_bytes, running, tree, workers
+
+#: What a system's processes are: the one that was started, which drives; JVMs; Python below a JVM.
+DRIVER, JVM, WORKERS, OTHER = PARTS = ("driver", "jvm", "workers", "other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,56 +22,73 @@ class Usage:
     """What some processes have used so far."""
 
     cpu_seconds: float
-    peak_bytes: int  # the sum of each one's own peak, which is at least the peak of the sum
+    #: The sum of each one's own peak, which is at least the peak of the sum.
+    peak_bytes: int | None
+    parts: Mapping[str, float] = field(default_factory=dict)  # processor seconds, of `PARTS`
+
+
+def spent(before: Usage | None, after: Usage | None) -> tuple[float | None, Mapping[str, float]]:
+    """Give the processor seconds between two looks, and those of each part; None: nobody knows."""
+    if before is None or after is None:
+        return None, {}
+    parts = {part: after.parts[part] - before.parts.get(part, 0.0) for part in after.parts}
+    return after.cpu_seconds - before.cpu_seconds, parts
 
 
 class Tally:
     """Follows a process and its descendants.
 
+    The lab's own process has held the results of earlier runs since before, so of its memory counts
+    what a system whose driver runs in it adds.
+
     Args:
         root: the process.
         without: processes that do not count, nor do their descendants.
-        proc: where the kernel shows its processes.
+        processes: gives those that run now.
+        peak: gives the most memory that a process has held, 0 where nobody knows.
     """
 
-    def __init__(self, root: int, without: Collection[int] = (), proc: Path = PROC) -> None:
-        self._root, self._without, self._proc = root, frozenset(without), proc
-        self._ticks: dict[int, int] = {}
+    def __init__(
+        self,
+        root: int,
+        without: Collection[int] = (),
+        processes: Callable[[], Iterable[Process]] = running,
+        peak: Callable[[int], int] = peak_bytes,
+    ) -> None:
+        self._root, self._without = root, frozenset(without)
+        self._processes, self._peak = processes, peak
+        self._seconds: dict[int, float] = {}
+        self._parts: dict[int, str] = {}
         self._peaks: dict[int, int] = {}
+        self._held: dict[int, int] = {}  # bytes that a process had when it began to be followed
+        if root == os.getpid():
+            forget_peak(root)
+            self._held[root] = peak(root)
 
     def look(self) -> Usage | None:
-        """Give what was used so far; None where it cannot be seen."""
-        if not (self._proc / str(self._root)).is_dir():
+        """Give what was used so far; None where the process cannot be seen."""
+        found = list(self._processes())
+        if all(process.pid != self._root for process in found):
             return None
-        ticks: dict[int, int] = {}
-        children: dict[int, list[int]] = defaultdict(list)
-        for entry in self._proc.iterdir():
-            if entry.name.isdigit():
-                try:
-                    told = (entry / "stat").read_text().rpartition(")")[2].split()
-                except OSError:
-                    continue
-                # After the name: state, parent; then user and system.
-                children[int(told[1])].append(int(entry.name))
-                ticks[int(entry.name)] = sum(map(int, told[11:13]))
-        waiting = [self._root]
-        while waiting:
-            process = waiting.pop()
-            if process not in self._without:
-                self._ticks[process] = max(self._ticks.get(process, 0), ticks.get(process, 0))
-                peak = _peak(self._proc / str(process))
-                self._peaks[process] = max(self._peaks.get(process, 0), peak)
-                waiting += children[process]
+        below = tree(self._root, found, self._without)
+        pythons = frozenset(workers(below))
+        for pid, process in below.items():
+            self._parts[pid] = self._part(process, pythons)
+            self._seconds[pid] = max(self._seconds.get(pid, 0.0), process.own_seconds)
+            peak = self._peak(pid) - self._held.get(pid, 0)
+            self._peaks[pid] = max(self._peaks.get(pid, 0), peak)
+        parts = dict.fromkeys(PARTS, 0.0)
+        for pid, used in self._seconds.items():
+            parts[self._parts[pid]] += used
         return Usage(
-            cpu_seconds=sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK"),
-            peak_bytes=sum(self._peaks.values()),
+            cpu_seconds=sum(self._seconds.values()),
+            peak_bytes=sum(self._peaks.values()) or None,
+            parts=parts,
         )
 
-
-def _peak(process: Path) -> int:
-    try:
-        lines = (process / "status").read_text().splitlines()
-    except OSError:
-        return 0
-    sizes = [line.split() for line in lines if line.startswith("VmHWM")]
-    return int(sizes[0][1]) * 1024 if sizes else 0
+    def _part(self, process: Process, pythons: Collection[int]) -> str:
+        if process.pid == self._root:
+            return DRIVER
+        if process.command == "java":
+            return JVM
+        return WORKERS if process.pid in pythons else OTHER

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.plan.shapes import ScalarKind, Shape, TupleShape
-from headrace.worker.batched.column_batches import Places
+from headrace.worker.batched.column_batches import RowNumbers
 from headrace.worker.batched.column_groups import (
     GroupColumns,
     Numbers,
@@ -24,7 +24,7 @@ from headrace.worker.batched.column_groups import (
     least,
     sums,
 )
-from headrace.worker.columns.column import ARROW, Column
+from headrace.worker.columns.column import Column
 from headrace.worker.columns.values import ColumnValues, concatenate
 
 #: Rows that are held before they are merged for the first time.
@@ -39,7 +39,7 @@ class Reduce(Enum):
     GREATEST = "greatest"
 
 
-_REDUCE: dict[Reduce, Callable[[Numbers, Places, int], Numbers | None]] = {
+_REDUCE: dict[Reduce, Callable[[Numbers, RowNumbers, int], Numbers | None]] = {
     Reduce.SUM: sums,
     Reduce.LEAST: least,
     Reduce.GREATEST: greatest,
@@ -55,7 +55,7 @@ class Accumulators:
 
 
 def reduced(
-    numbers_of: Sequence[Numbers], reduces: Sequence[Reduce], groups: Places, count: int
+    numbers_of: Sequence[Numbers], reduces: Sequence[Reduce], groups: RowNumbers, count: int
 ) -> list[Numbers] | None:
     """Give each leaf's numbers, one for each group; None if one might need more than 64 bits."""
     found: list[Numbers] = []
@@ -67,10 +67,10 @@ def reduced(
     return found
 
 
-def keyed(keys: Column, shape: Shape, numbers: Sequence[Numbers], key: Shape) -> ColumnValues:
+def keyed(keys: ColumnValues, shape: Shape, numbers: Sequence[Numbers]) -> ColumnValues:
     """Give pairs of keys and accumulators."""
-    leaves = [keys, *(Column(ScalarKind.INT, of_leaf) for of_leaf in numbers)]
-    return ColumnValues(TupleShape((key, shape)), leaves, len(keys))
+    leaves = [*keys.leaves, *(Column(ScalarKind.INT, of_leaf) for of_leaf in numbers)]
+    return ColumnValues(TupleShape((keys.shape, shape)), leaves, len(keys))
 
 
 class Held(NamedTuple):
@@ -108,7 +108,7 @@ class Partials:
         if not self._held:
             return True
         whole = self.joined()
-        groups = group_columns(whole.pairs.leaves[0].arrow(), whole.windows)
+        groups = group_columns(whole.pairs.part(0), whole.windows)
         self._held = [whole]
         if len(groups) < len(whole.pairs):
             made = self._merged(whole.pairs, groups)
@@ -137,22 +137,8 @@ class Partials:
         return whole
 
     def _merged(self, pairs: ColumnValues, groups: GroupColumns) -> ColumnValues | None:
-        assert isinstance(pairs.shape, TupleShape)
+        found = pairs.part(1)
         numbers = reduced(
-            [leaf.data for leaf in pairs.leaves[1:]], self._reduces, groups.numbers, len(groups)
+            [leaf.data for leaf in found.leaves], self._reduces, groups.numbers, len(groups)
         )
-        if numbers is None:
-            return None
-        key, shape = pairs.shape.items
-        return keyed(key_column(pairs.leaves[0].kind, groups), shape, numbers, key)
-
-
-def key_column(kind: ScalarKind, groups: GroupColumns) -> Column:
-    """Give the keys of groups as a column."""
-    if kind is ScalarKind.INT:
-        return Column(kind, groups.keys.to_numpy())
-    if kind is ScalarKind.NONE:
-        nothing = np.ones(len(groups), np.bool_)
-        return Column(kind, nothing, nothing)
-    keys = groups.keys
-    return Column(kind, keys if keys.type == ARROW[kind] else keys.cast(ARROW[kind]))
+        return None if numbers is None else keyed(groups.keys, found.shape, numbers)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils import windowed_value
 
-from headrace.worker.beam_types import Value
+from headrace.worker.beam_types import Pane, Value, Window, Windows
 
 #: Values in one batch: enough to make a Python call per batch cheap, few enough to stay in cache.
 BATCH_VALUES = 2_048
@@ -21,15 +22,15 @@ class Columns(NamedTuple):
     """Time (microseconds), windows and pane of each value of a batch; in order, its number too."""
 
     times: list[int]
-    windows: list[Value]
-    panes: list[Value]
+    windows: Sequence[Windows]
+    panes: Sequence[Pane]
     numbers: Sequence[int] | None = None  # of what caused it; None: the run is not ordered
 
 
 Meta = Any  # WindowedValue | Columns; not a union, as Beam's class is untyped
 
 
-class Assigned(tuple[Any, ...]):
+class Assigned(tuple[Window, ...]):
     """Windows that a window function gave: Beam would hold them in a list.
 
     In a batched chain they are a tuple, as all elements of a window share one object, and Beam
@@ -37,6 +38,9 @@ class Assigned(tuple[Any, ...]):
     """
 
     __slots__ = ()
+
+
+GLOBAL = Assigned((GlobalWindow(),))
 
 
 def elements(values: list[Value], meta: Meta, *, lists: bool = False) -> Iterable[Value]:

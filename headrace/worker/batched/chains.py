@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from apache_beam import pvalue
@@ -19,6 +19,7 @@ from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, WindowedValue
 
 from headrace.worker.batched.batches import (
+    GLOBAL,
     Assigned,
     Columns,
     Meta,
@@ -34,7 +35,9 @@ from headrace.worker.batched.column_batches import (
     first_element,
     keeps_columns,
 )
-from headrace.worker.beam_types import Element, Operation, Value
+from headrace.worker.batched.keyed_rows import KeyedRows
+from headrace.worker.beam_operations import Receiver
+from headrace.worker.beam_types import Element, Operation, Pane, Value, Window, Windows
 from headrace.worker.columns.values import ColumnValues
 
 #: Results that are not the plain output value, but say where or when it belongs.
@@ -46,7 +49,7 @@ class Edge:
 
     def __init__(
         self,
-        receiver: Any,
+        receiver: Receiver,
         children: list[Node] | None,
         *,
         window_fn: Any = None,
@@ -122,6 +125,18 @@ class Edge:
                 for child in self._rest:
                     child(part, its)
 
+    def takes_groups(self, parts: Sequence[ColumnValues]) -> bool:
+        """Whether groups are of use as pairs of columns, of which these are some of each shape."""
+        children = self._children or ()
+        takes = [getattr(child, "takes_groups", None) for child in children]
+        return bool(takes) and all(take is not None and take(parts) for take in takes)
+
+    def groups(self, groups: KeyedRows, meta: Meta) -> None:
+        """Hand on the groups of a window, where `takes_groups` says so."""
+        self._counter.element_counter.update(len(groups))
+        for child in self._children or ():
+            child.groups(groups, meta)  # type: ignore[attr-defined]  # it has said that it takes them
+
     def single(self, value: Value, meta: Meta) -> None:
         """Hand one result of user code on at once, through Beam's own operations."""
         if isinstance(value, pvalue.TaggedOutput) and value.tag in self._others:
@@ -168,8 +183,8 @@ class Edge:
     def _unwrap(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta]:
         out: list[Value] = []
         times: list[int] = []
-        windows: list[Value] = []
-        panes: list[Value] = []
+        windows: list[Windows] = []
+        panes: list[Pane] = []
         kept: list[int] = []  # which of the values go on here
         old = columns(values, meta)
         plain_global = type(self._window_fn) is window.GlobalWindows
@@ -201,7 +216,7 @@ class Edge:
             return out, Columns(times, windows, panes)
         return out, Columns(times, windows, panes, [old.numbers[i] for i in kept])
 
-    def _assign(self, stamped: Any) -> tuple[Any, ...]:
+    def _assign(self, stamped: window.TimestampedValue) -> Windows:
         """Give the windows of a value that user code gave a new time."""
         context = window.WindowFn.AssignContext(stamped.timestamp, stamped.value)
         try:
@@ -210,12 +225,12 @@ class Edge:
             augment(error, self._step_name)
 
 
-def given(windows: Any) -> tuple[Any, ...]:
+def given(windows: Iterable[Window]) -> tuple[Window, ...]:
     """Give the result of a window function in the form that batched chains keep it in."""
     return Assigned(windows) if isinstance(windows, list) else tuple(windows)
 
 
-def _times(windows: Any, spread: int) -> Any:
+def _times(windows: Windows, spread: int) -> Windows:
     """Give the windows of a result whose element stood in several windows, as Beam does."""
     if spread == 1:
         return windows
@@ -223,12 +238,11 @@ def _times(windows: Any, spread: int) -> Any:
     return kind(tuple(windows) * spread)
 
 
-GLOBAL = Assigned((window.GlobalWindow(),))
 _STAMPED = {window.TimestampedValue}
 
 
 def feed(
-    process: Callable[[Any], object], values: list[Value], meta: Meta, lists: bool
+    process: Callable[[Element], object], values: list[Value], meta: Meta, lists: bool
 ) -> None:
     """Hand a batch on element by element; in order, each as the cause of what follows."""
     found = elements(values, meta, lists=lists)

@@ -13,12 +13,13 @@ import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from headrace.plan.shapes import ScalarKind, ScalarShape
-from headrace.worker.batched.accumulators import Accumulators, Held, Partials, key_column, keyed
+from headrace.plan.shapes import Shape
+from headrace.worker.batched.accumulators import Accumulators, Held, Partials, keyed
+from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.chains import Edge
 from headrace.worker.batched.column_batches import COLUMN_ROWS, Started, TimeColumns, part_of
 from headrace.worker.batched.column_groups import GroupColumns, Numbers
-from headrace.worker.beam_types import Value
+from headrace.worker.beam_types import Value, Windows
 
 _GLOBALLY = GlobalWindows.windowed_value(None)
 
@@ -39,9 +40,9 @@ class ColumnAccumulators:
         self._partials = Partials(accumulators)
         self._default = default
         self._shares = shares_windows
-        self._kind: ScalarKind | None = None  # of the keys
-        self._numbers: dict[Any, int] = {}  # of windows
-        self._windows: list[Any] = []  # by their numbers
+        self._key: Shape | None = None  # of the keys
+        self._numbers: dict[Windows, int] = {}
+        self._windows: list[Windows] = []  # by their numbers
 
     def __bool__(self) -> bool:
         return bool(self._partials)
@@ -56,21 +57,19 @@ class ColumnAccumulators:
         return self._partials.rows
 
     def add(
-        self, kind: ScalarKind, windows: Any, groups: GroupColumns, leaves: list[Numbers]
+        self, windows: Started | Windows, groups: GroupColumns, leaves: list[Numbers]
     ) -> bool:
         """Take one accumulator for each group; False: these have to be objects."""
-        if self._kind not in (None, kind):
+        if self._key not in (None, groups.keys.shape):
             return False  # keys of two types are no column
         numbers = None if self._default else self._numbered(windows, groups)
         if numbers is None and not self._default:
             return False
-        self._kind = kind
-        shape = ScalarShape(kind, nullable=kind is ScalarKind.NONE)
-        pairs = keyed(key_column(kind, groups), self._shape, leaves, shape)
-        self._partials.add(pairs, numbers)
+        self._key = groups.keys.shape
+        self._partials.add(keyed(groups.keys, self._shape, leaves), numbers)
         return True
 
-    def _numbered(self, windows: Any, groups: GroupColumns) -> Numbers | None:
+    def _numbered(self, windows: Started | Windows, groups: GroupColumns) -> Numbers | None:
         """Give for each group the number of its windows; None: it would have to be copied."""
         size = len(groups)
         if type(windows) is not Started:
@@ -82,7 +81,7 @@ class ColumnAccumulators:
         known = [number for number in found if number is not None]
         return np.array(known)[places] if len(known) == len(found) else None
 
-    def _number(self, windows: Any) -> int | None:
+    def _number(self, windows: Windows) -> int | None:
         if len(windows) != 1 and not self._shares:
             return None
         windows = tuple(windows)
@@ -92,10 +91,10 @@ class ColumnAccumulators:
             self._windows.append(windows)
         return number
 
-    def _take(self) -> tuple[Held, list[Any]]:
+    def _take(self) -> tuple[Held, list[Windows]]:
         self._partials.merge()
         windows, self._numbers, self._windows = self._windows, {}, []
-        self._kind = None
+        self._key = None
         return self._partials.take(), windows
 
     def emit(self, edge: Edge) -> None:
@@ -104,7 +103,7 @@ class ColumnAccumulators:
             return
         (pairs, numbers), windows = self._take()
         if numbers is None:
-            meta: Any = _GLOBALLY
+            meta: Meta = _GLOBALLY
         else:
             ends = np.array([each[0].max_timestamp().micros for each in windows])
             known = dict(enumerate(windows))

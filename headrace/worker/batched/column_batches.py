@@ -7,40 +7,45 @@ a step takes objects, the batch becomes lists here, in parts of the usual size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
+from itertools import pairwise
+from typing import NamedTuple, Protocol, TypeAlias, TypeGuard, final
 
 import numpy as np
 from apache_beam.utils import windowed_value
+from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from numpy.typing import NDArray
 
 from headrace.plan.expressions import WINDOW
 from headrace.plan.shapes import ScalarKind, TupleShape
-from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta
-from headrace.worker.beam_types import Element, Value
-from headrace.worker.columns.column import Column
+from headrace.worker.batched.batches import BATCH_VALUES, GLOBAL, Columns, Meta, in_millis
+from headrace.worker.beam_types import Element, Pane, Value, Windows
+from headrace.worker.columns.column import Column, Mask
 from headrace.worker.columns.values import ColumnValues
 
 Micros: TypeAlias = NDArray[np.int64]
-Places: TypeAlias = NDArray[np.int64]
+RowNumbers: TypeAlias = NDArray[np.int64]
 
 #: Rows of one batch of columns: enough that a call per batch and column costs nothing, and few
 #: enough that the columns of a batch stay in cache.
 COLUMN_ROWS = 32_768
+#: Neighbours of one time and window that are worth a batch of objects of their own.
+RUN_ROWS = 32
 
 
+@final
 class Started(NamedTuple):
     """Windows that differ from value to value; values with the same start share them."""
 
     starts: Micros
-    known: Mapping[int, Value]  # start -> windows, made when they are first asked for
+    known: Mapping[int, Windows]  # start -> windows, made when they are first asked for
 
 
 class TimeColumns(NamedTuple):
     """Times in microseconds, windows and pane of the values of a batch of columns."""
 
     times: Micros
-    windows: Any  # Started, or the windows that all values share
-    pane: Value  # of all values
+    windows: Started | Windows  # the latter where all values share them
+    pane: Pane  # of all values
 
 
 #: A step of a batched chain.
@@ -76,7 +81,7 @@ def part_of(meta: Meta, start: int, end: int) -> Meta:
     return TimeColumns(meta.times[start:end], windows, meta.pane)
 
 
-def chosen(meta: Meta, places: NDArray[Any]) -> Meta:
+def chosen(meta: Meta, places: RowNumbers | Mask) -> Meta:
     """Give the meta of the values at these places, or where a mask is true."""
     if type(meta) is not TimeColumns:
         return meta
@@ -84,6 +89,19 @@ def chosen(meta: Meta, places: NDArray[Any]) -> Meta:
     if type(windows) is Started:
         windows = Started(windows.starts[places], windows.known)
     return TimeColumns(meta.times[places], windows, meta.pane)
+
+
+def timed(meta: Meta, times: Micros | None) -> Meta:
+    """Give the meta of outputs that were given a time of their own, in the global window."""
+    return meta if times is None else TimeColumns(times, GLOBAL, PANE_INFO_UNKNOWN)
+
+
+def columns_in_millis(meta: Meta) -> Meta:
+    """Cut times to whole milliseconds, towards zero; see `in_millis`."""
+    if type(meta) is not TimeColumns:
+        return in_millis(meta)
+    times = meta.times
+    return meta._replace(times=times - np.sign(times) * (np.abs(times) % 1_000))
 
 
 def row_meta(meta: Meta) -> Meta:
@@ -106,11 +124,31 @@ def as_rows(
     """Give a batch of columns as batches of objects, no larger than those of objects are."""
     size = len(values)
     if size <= most:
-        yield values.objects(), row_meta(meta)
+        yield from _by_window(values.objects(), meta)
         return
     for start in range(0, size, most):
         end = min(start + most, size)
-        yield values.slice(start, end).objects(), row_meta(part_of(meta, start, end))
+        yield from _by_window(values.slice(start, end).objects(), part_of(meta, start, end))
+
+
+def _by_window(objects: list[Value], meta: Meta) -> Iterator[tuple[list[Value], Meta]]:
+    """Give objects window by window, where those of a window stand together.
+
+    Steps of objects are the better for a meta that all values share.
+    """
+    if type(meta) is not TimeColumns or type(meta.windows) is not Started or not objects:
+        yield objects, row_meta(meta)
+        return
+    starts, times = meta.windows.starts, meta.times
+    changes = (starts[1:] != starts[:-1]) | (times[1:] != times[:-1])
+    if (np.count_nonzero(changes) + 1) * RUN_ROWS > len(objects):
+        yield objects, row_meta(meta)
+        return
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(objects)]
+    for start, end in pairwise(edges):
+        windows = meta.windows.known[int(starts[start])]
+        one = windowed_value.create(None, int(times[start]), windows, meta.pane)
+        yield objects[start:end], one
 
 
 def first_element(values: ColumnValues, meta: Meta) -> Element:

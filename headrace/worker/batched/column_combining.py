@@ -12,9 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.plan.shapes import (
+    NONE,
+    RecordShape,
     ScalarKind,
     ScalarShape,
+    Shape,
     TupleShape,
+    certain,
 )
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.column_batches import Micros, Started
@@ -24,26 +28,24 @@ from headrace.worker.batched.column_groups import (
     group_columns,
     in_groups,
 )
-from headrace.worker.beam_types import Value
-from headrace.worker.columns.column import Column, concatenated
+from headrace.worker.beam_types import Value, Windows
+from headrace.worker.columns.column import Column
 from headrace.worker.columns.values import ColumnValues, concatenate
 
-#: Keys that a dict and their encoding tell apart in the same way, see `plain_values`; and None, the
-#: only key of a combine of a whole collection.
-_KEYS = frozenset({ScalarKind.INT, ScalarKind.TEXT, ScalarKind.BYTES, ScalarKind.NONE})
-
+#: Keys that a dict and their encoding tell apart in the same way, see `plain_values`.
+_KEYS = frozenset({ScalarKind.INT, ScalarKind.TEXT, ScalarKind.BYTES})
 
 
 class Pairs(NamedTuple):
     """Keys and values as columns, with the windows they stand in."""
 
-    keys: Column
+    keys: ColumnValues  # their shape says of no leaf that it may be None
     values: ColumnValues
     windows: Any  # Started, or the windows that all of them share
 
     def goes_with(self, other: Pairs) -> bool:
         """Whether both can be one batch."""
-        if self.values.shape != other.values.shape or self.keys.kind is not other.keys.kind:
+        if self.values.shape != other.values.shape or self.keys.shape != other.keys.shape:
             return False
         if type(self.windows) is Started and type(other.windows) is Started:
             return self.windows.known is other.windows.known
@@ -55,23 +57,36 @@ def pairs_of(values: ColumnValues, meta: Meta) -> Pairs | None:
     shape = values.shape
     if type(shape) is not TupleShape or len(shape.items) != 2:
         return None
-    key = shape.items[0]
-    if type(key) is not ScalarShape or key.kind not in _KEYS:
+    keys = values.part(0)
+    if not _tells_apart(keys.shape):
         return None
-    keys = values.leaves[0]
-    if keys.missing is not None and key.kind is not ScalarKind.NONE:
-        return None
+    if keys.shape != NONE:
+        if any(leaf.missing is not None for leaf in keys.leaves):
+            return None
+        keys = ColumnValues(certain(keys.shape), keys.leaves, len(keys))
     return Pairs(keys, values.part(1), meta.windows)
+
+
+def _tells_apart(shape: Shape) -> bool:
+    """Whether columns tell keys apart as a dict does: scalars, tuples and records of such; None."""
+    if isinstance(shape, ScalarShape):
+        # None is the only key of a combine of a whole collection.
+        return shape == NONE or shape.kind in _KEYS
+    if not isinstance(shape, (TupleShape, RecordShape)) or not shape.items:
+        return False
+    return all(isinstance(i, ScalarShape) and i.kind in _KEYS for i in shape.items)
 
 
 def owned(pairs: Pairs) -> Pairs:
     """Give the same pairs without the batch they came in: one column would keep all of it."""
-    values = pairs.values
-    leaves = [_copied(leaf) for leaf in values.leaves]
     windows = pairs.windows
     if type(windows) is Started:
         windows = Started(windows.starts.copy(), windows.known)
-    return Pairs(_copied(pairs.keys), ColumnValues(values.shape, leaves, len(values)), windows)
+    return Pairs(_all_copied(pairs.keys), _all_copied(pairs.values), windows)
+
+
+def _all_copied(values: ColumnValues) -> ColumnValues:
+    return ColumnValues(values.shape, [_copied(leaf) for leaf in values.leaves], len(values))
 
 
 def _copied(column: Column) -> Column:
@@ -94,7 +109,7 @@ def joined(parts: list[Pairs]) -> Pairs:
         windows = Started(
             np.concatenate([part.windows.starts for part in parts]), windows.known
         )
-    keys = concatenated([part.keys for part in parts])
+    keys = concatenate([part.keys for part in parts])
     return Pairs(keys, concatenate([part.values for part in parts]), windows)
 
 
@@ -103,7 +118,7 @@ def grouped(pairs: Pairs, by_window: bool) -> GroupColumns:
     starts: Micros | None = None
     if by_window and type(pairs.windows) is Started:
         starts = pairs.windows.starts
-    return group_columns(pairs.keys.arrow(), starts)
+    return group_columns(pairs.keys, starts)
 
 
 def lists(pairs: Pairs, groups: Groups | GroupColumns) -> list[list[Value]]:
@@ -113,7 +128,7 @@ def lists(pairs: Pairs, groups: Groups | GroupColumns) -> list[list[Value]]:
     return [found[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def windows_of(pairs: Pairs, groups: Groups) -> list[tuple[Any, list[int]]]:
+def windows_of(pairs: Pairs, groups: Groups) -> list[tuple[Windows, list[int]]]:
     """Give each set of windows, with the numbers of its groups."""
     if groups.starts is None:
         return [(pairs.windows, list(range(len(groups))))]

@@ -6,19 +6,18 @@ accumulator) or (key, result) batches. `combining` is what comes before the exch
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from apache_beam.transforms import combiners
 
 from headrace.plan.combines import Combined
-from headrace.plan.shapes import OneInList, Shape, TupleShape
+from headrace.plan.shapes import FixedList, Shape, TupleShape
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.chains import Edge, augment
 from headrace.worker.batched.column_batches import as_rows
 from headrace.worker.batched.known_combines import builtin_of, known_combine
-from headrace.worker.batched.verified_columns import verify_accumulator
-from headrace.worker.beam_types import CombineFn, Operation, Value
+from headrace.worker.beam_types import CombineFn, OfOne, Operation, Value
+from headrace.worker.checks.verified_columns import verify_accumulator
 from headrace.worker.columns.values import ColumnValues
 
 
@@ -52,7 +51,7 @@ class CombineStep:
         self._shape: Shape | None = None  # of what is computed
         if known is not None and phase == "merge":
             self._compute = _only_one
-            self._shape = OneInList((known.accumulators.shape,))
+            self._shape = FixedList((known.accumulators.shape,))
         elif known is not None and phase == "extract":
             self._compute, self._shape = known.extract, known.accumulators.shape
         self.takes_columns = self._compute is not None
@@ -93,13 +92,13 @@ def _only_one(found: ColumnValues) -> ColumnValues:
     return found.part(0)
 
 
-def _builtin_phase(phase: str, combine_fn: CombineFn) -> Callable[[Any], Any] | None:
+def _builtin_phase(phase: str, combine_fn: CombineFn) -> OfOne | None:
     function = builtin_of(combine_fn)
     if function is None:
         return None
     if phase == "merge":
 
-        def merge(accumulators: Any) -> list[Value]:
+        def merge(accumulators: Iterable[list[Value]]) -> list[Value]:
             return [function([value for held in accumulators for value in held])]
 
         return merge

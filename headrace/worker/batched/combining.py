@@ -7,8 +7,7 @@ for a while and adds them in one call.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from typing import Any
+from typing import final
 
 from apache_beam.transforms import combiners, core
 from apache_beam.transforms.window import GlobalWindows
@@ -31,11 +30,17 @@ from headrace.worker.batched.column_combining import (
     windows_of,
 )
 from headrace.worker.batched.column_groups import GroupColumns, Groups, Numbers
-from headrace.worker.batched.known_combines import Feeds, KnownCombine, builtin_of, known_combine
+from headrace.worker.batched.known_combines import (
+    SEVERAL,
+    Feeds,
+    KnownCombine,
+    builtin_of,
+    known_combine,
+)
 from headrace.worker.batched.skipping import LEAST_ROWS, Skipping
-from headrace.worker.batched.verified_columns import verify_accumulator
 from headrace.worker.batched.weights import WAITING_BYTES
-from headrace.worker.beam_types import CombineFn, Key, Operation, Value, Window
+from headrace.worker.beam_types import CombineFn, Key, OfOne, Operation, Value, Window, Windows
+from headrace.worker.checks.verified_columns import verify_accumulator
 from headrace.worker.columns.column import Column
 from headrace.worker.columns.values import ColumnValues
 
@@ -75,8 +80,8 @@ class PreCombine:
             self._fn, (combiners.CountCombineFn, combiners.MeanCombineFn)
         )
         self._max_keys = MAX_KEYS_TINY if tiny else MAX_KEYS
-        self._held: dict[Any, dict[Key, list[Value]]] = {}
-        self._accumulators: dict[Any, dict[Key, Value]] = {}
+        self._held: dict[Name, dict[Key, list[Value]]] = {}
+        self._accumulators: dict[Name, dict[Key, Value]] = {}
         self._count = 0
         self._known = known_combine(self._fn, lowered)
         self._verified = verified  # what columns add up to is computed in both ways
@@ -104,7 +109,7 @@ class PreCombine:
             for key, value in values:
                 table[key].append(value)
         elif type(meta) is Columns:
-            last: Any = None
+            last: Windows | None = None
             tables: list[Value] = []
             for (key, value), windows in zip(values, meta.windows, strict=True):
                 if windows is not last:
@@ -138,7 +143,7 @@ class PreCombine:
         if self._pairs and not pairs.goes_with(self._pairs[0]):
             self._group_pairs()
         self._pair_count += len(values)
-        self._pair_bytes += sum(map(text_bytes, (pairs.keys, *pairs.values.leaves)))
+        self._pair_bytes += sum(map(text_bytes, (*pairs.keys.leaves, *pairs.values.leaves)))
         full = self._pair_count >= HELD_VALUES or self._pair_bytes >= WAITING_BYTES
         self._pairs.append(pairs if full else owned(pairs))
         if full:
@@ -195,7 +200,7 @@ class PreCombine:
                 known.accumulators.shape, [Column(ScalarKind.INT, leaf) for leaf in leaves]
             )
             if made is not None and self._verified:
-                self._verify(groups.keys.to_pylist(), lists(pairs, groups), made.objects())
+                self._verify(groups.keys.objects(), lists(pairs, groups), made.objects())
         if leaves is not None and self._hold_columns(pairs, groups, leaves):
             return
         self._make_objects()
@@ -207,7 +212,7 @@ class PreCombine:
             with self._state:
                 found = known.make(feeds, groups.numbers, len(groups))
                 if self._verified:
-                    self._verify(groups.keys.to_pylist(), lists(pairs, groups), found)
+                    self._verify(groups.keys.objects(), lists(pairs, groups), found)
             self._hold(known, pairs, groups.listed(), found)
 
     def _hold_columns(self, pairs: Pairs, groups: GroupColumns, leaves: list[Numbers]) -> bool:
@@ -215,7 +220,7 @@ class PreCombine:
         columns = self._columns
         if columns is None or self._accumulators or self._held:
             return False
-        if not columns.add(pairs.keys.kind, pairs.windows, groups, leaves):
+        if not columns.add(pairs.windows, groups, leaves):
             return False
         if len(columns) > self._max_keys and columns.merged() > self._max_keys // 2:
             columns.emit(self._edge)
@@ -261,9 +266,12 @@ class PreCombine:
         for key, held, found in zip(keys, values, made, strict=True):
             wanted: dict[Key, Value] = {}
             self._reduce(wanted, {key: held})
-            verify_accumulator(self._step_name, key, wanted[key], found)
+            whole = wanted[key]
+            if self._compact is not None and self._builtin is None:
+                whole = self._compact(whole)  # columns have no values that are not added yet
+            verify_accumulator(self._step_name, key, whole, found)
 
-    def _names(self, windows: Any) -> list[Window | _Several | None]:
+    def _names(self, windows: Windows) -> list[Name]:
         """Give what stands for these windows in the tables."""
         if self._default:
             return [None]
@@ -271,10 +279,10 @@ class PreCombine:
             return [_Several(windows)]
         return list(windows)
 
-    def _tables(self, windows: Any) -> list[dict[Key, list[Value]]]:
+    def _tables(self, windows: Windows) -> list[dict[Key, list[Value]]]:
         return [self._table(name) for name in self._names(windows)]
 
-    def _table(self, window: Window | _Several | None) -> dict[Key, list[Value]]:
+    def _table(self, window: Name) -> dict[Key, list[Value]]:
         found = self._held.get(window)
         if found is None:
             found = self._held[window] = defaultdict(list)
@@ -333,12 +341,13 @@ class PreCombine:
         self._emit()
 
 
+@final
 class _Several:
     """Windows that elements share, known by their tuple: those of one slice are one object."""
 
     __slots__ = ("windows",)
 
-    def __init__(self, windows: Any) -> None:
+    def __init__(self, windows: Windows) -> None:
         self.windows = windows
 
     def __eq__(self, other: object) -> bool:
@@ -348,8 +357,12 @@ class _Several:
         return id(self.windows)
 
 
+#: What a table stands for: a window, several that are shared, or None if there is only one.
+Name = Window | _Several | None
+
+
 def _add_builtin(
-    function: Callable[[Any], Any], known: dict[Key, Value], table: dict[Key, list[Value]]
+    function: OfOne, known: dict[Key, Value], table: dict[Key, list[Value]]
 ) -> None:
     """Accumulators of a wrapped callable are lists of values it has yet to reduce."""
     if known:
@@ -365,6 +378,8 @@ def _add_builtin(
 
 def owns_resources(combine_fn: CombineFn) -> bool:
     """Whether the CombineFn opens something in `setup`, and so must be the instance Beam set up."""
+    if type(combine_fn) in SEVERAL:
+        return any(map(owns_resources, combine_fn._combiners))  # noqa: SLF001 (no public door)
     # Of the instance, not of its class: Beam's wrappers for hot keys borrow the methods of the one
     # they wrap as attributes.
     methods = (

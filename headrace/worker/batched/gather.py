@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Any
 
 from headrace.worker.batched.batches import BATCH_VALUES
 from headrace.worker.batched.plain_values import FROZEN, all_frozen, is_frozen, plain_fields
-from headrace.worker.batched.steps import Shape, Step
+from headrace.worker.batched.ranges import is_long
+from headrace.worker.batched.steps import Results, Step
 from headrace.worker.batched.weights import FIRST_ROOM, room_after
 from headrace.worker.beam_types import Value
 
@@ -35,14 +35,16 @@ class Gatherer:
     element on at once hides it, so such results are handed on at once here too.
     """
 
-    def __init__(self, step: Step, trusted: bool) -> None:
+    def __init__(self, step: Step, trusted: bool, *, ranges: bool = False) -> None:
         self._function = step.function
         self._trusted = trusted  # the declared output type cannot change, so none is looked at
-        self._unchecked = step.shape is Shape.MANY
-        self._stream = step.shape is Shape.STREAM
+        self._unchecked = step.results is Results.MANY
+        self._stream = step.results is Results.STREAM
         self.out: list[Value] = []
         self.origin: list[int] = []
-        self.odd: list[tuple[Any, int]] = []  # at most one result that cannot wait, and its input
+        self.odd: list[tuple[Value, int]] = []  # at most one result that cannot wait, and its input
+        self.ranged: tuple[range, int] | None = None  # results that are to be columns, likewise
+        self._ranges = ranges
         self._room = FIRST_ROOM  # results that may be gathered; fewer where they are large
 
     def over(self, values: list[Value], several: bool) -> Iterator[bool]:
@@ -67,6 +69,13 @@ class Gatherer:
                 self._unchecked = False
                 refuse_text(results)
             kind = type(results)
+            if (kind is tuple or kind is list) and not results:
+                continue
+            if kind is range and self._ranges and is_long(results):
+                self.out, self.origin, self.ranged = out, origin, (results, i)
+                yield True
+                out, origin = [], []
+                continue
             if kind is range or ((kind is list or kind is tuple) and all_frozen(results)):
                 step = room
                 for start in range(0, len(results), step):
@@ -193,7 +202,7 @@ class Pilot:
         self.satisfied = False
         self._seen: list[Value] = []
 
-    def saw(self, result: Any) -> None:
+    def saw(self, result: Value) -> None:
         """Take note of one result."""
         if any(result is earlier for earlier in self._seen):
             self._seen = [result]  # reused: never satisfied while this goes on
@@ -202,7 +211,7 @@ class Pilot:
             self.satisfied = len(self._seen) >= self.TRIES
 
 
-def refuse_text(result: Any) -> None:
+def refuse_text(result: Value) -> None:
     """Refuse what Beam refuses: a text iterated by its letters is nearly always a mistake."""
     if isinstance(result, (str, bytes, dict)):
         name = type(result).__name__

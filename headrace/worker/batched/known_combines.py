@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from apache_beam.transforms import combiners, core
 
-from headrace.plan.combines import Combined, Fold, LoweredCombine
+from headrace.plan.combines import Combined, Fold, LoweredCombine, SeveralCombines
 from headrace.plan.expressions import Construct, Lowered
 from headrace.plan.shapes import (
     FLOAT,
     INT,
-    OneInList,
+    DictShape,
+    FixedList,
+    RecordShape,
     ScalarKind,
     ScalarShape,
     TupleShape,
     certain,
 )
 from headrace.worker.batched.accumulators import Accumulators, Reduce, reduced
-from headrace.worker.batched.column_batches import Places
+from headrace.worker.batched.column_batches import RowNumbers
 from headrace.worker.batched.column_groups import (
     Numbers,
     counts,
@@ -34,15 +35,18 @@ from headrace.worker.batched.column_groups import (
     int_least,
     int_sums,
 )
-from headrace.worker.beam_types import CombineFn, Value
+from headrace.worker.beam_types import CombineFn, OfOne, Value
 from headrace.worker.columns.column import Column
 from headrace.worker.columns.kernels import kernel_of
 from headrace.worker.columns.values import ColumnValues
 
-Listed = Callable[[Numbers, Places, int], list[int]]
+Listed = Callable[[Numbers, RowNumbers, int], list[int]]
 #: For each leaf of an accumulator the numbers that values bring; None: one each.
 Feeds = Sequence[Numbers | None]
 _BUILTIN_FUNCTIONS = (sum, min, max)
+#: Combines of Beam's that are several others side by side.
+SEVERAL = (combiners.TupleCombineFn, combiners.SingleInputTupleCombineFn)
+_NUMBERS = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +57,10 @@ class KnownCombine:
     feed: Callable[[ColumnValues], Feeds | None]  # None: only the CombineFn can take the values
     merge: Callable[[Value, Value], Value]  # an older and a newer accumulator, as objects
     extract: Callable[[ColumnValues], ColumnValues | None]  # None: only the CombineFn knows
-    make: Callable[[Feeds, Places, int], list[Value]] | None = None  # where 64 bits are too few
+    make: Callable[[Feeds, RowNumbers, int], list[Value]] | None = None  # where 64 bits are too few
     seeds: tuple[int, ...] = ()  # where leaves begin that are least or greatest
 
-    def columns(self, feeds: Feeds, numbers: Places, groups: int) -> list[Numbers] | None:
+    def columns(self, feeds: Feeds, numbers: RowNumbers, groups: int) -> list[Numbers] | None:
         """Give the leaves of one accumulator per group; None if 64 bits might not hold one."""
         found: list[Numbers] = []
         for given, how in zip(feeds, self.accumulators.reduces, strict=True):
@@ -78,7 +82,7 @@ class KnownCombine:
         return found
 
 
-def builtin_of(combine_fn: CombineFn) -> Callable[[Any], Any] | None:
+def builtin_of(combine_fn: CombineFn) -> OfOne | None:
     """Give the builtin inside Beam's callable wrapper, whose accumulators are lists of values."""
     if isinstance(combine_fn, core.CallableWrapperCombineFn):
         function = combine_fn._fn  # noqa: SLF001 (Beam's own wrapper has no public door)
@@ -103,6 +107,9 @@ def known_combine(
         return _COUNT
     if type(combine_fn) is combiners.MeanCombineFn:
         return _MEAN
+    if type(combine_fn) in SEVERAL:
+        parts = lowered.parts if isinstance(lowered, SeveralCombines) else ()
+        return _of_several(combine_fn, parts)
     return _of_user(combine_fn, lowered) if isinstance(lowered, LoweredCombine) else None
 
 
@@ -131,15 +138,15 @@ def _value_and_one(values: ColumnValues) -> Feeds | None:
     return None if found is None else [found, None]
 
 
-def _wrapped(how: Reduce, reduce: Listed, function: Callable[[Any], Any]) -> KnownCombine:
+def _wrapped(how: Reduce, reduce: Listed, function: OfOne) -> KnownCombine:
     """Beam's wrapper of a callable: an accumulator is a list of values."""
 
-    def make(feeds: Feeds, numbers: Places, groups: int) -> list[Value]:
+    def make(feeds: Feeds, numbers: RowNumbers, groups: int) -> list[Value]:
         assert feeds[0] is not None
         return [[value] for value in reduce(feeds[0], numbers, groups)]
 
     return KnownCombine(
-        accumulators=Accumulators(shape=OneInList((INT,)), reduces=(how,)),
+        accumulators=Accumulators(shape=FixedList((INT,)), reduces=(how,)),
         feed=_value,
         make=make,
         merge=lambda old, new: [function([*new, *old])],
@@ -147,7 +154,7 @@ def _wrapped(how: Reduce, reduce: Listed, function: Callable[[Any], Any]) -> Kno
     )
 
 
-def _mean(feeds: Feeds, numbers: Places, groups: int) -> list[Value]:
+def _mean(feeds: Feeds, numbers: RowNumbers, groups: int) -> list[Value]:
     assert feeds[0] is not None
     totals = int_sums(feeds[0], numbers, groups)
     return list(zip(totals, counts(numbers, groups), strict=True))
@@ -161,7 +168,7 @@ def _mean_of(found: ColumnValues) -> ColumnValues:
     return ColumnValues(FLOAT, [Column(ScalarKind.FLOAT, means)], len(found))
 
 
-_BUILTINS: dict[Callable[[Any], Any], KnownCombine] = {
+_BUILTINS: dict[OfOne, KnownCombine] = {
     sum: _wrapped(Reduce.SUM, int_sums, sum),
     min: _wrapped(Reduce.LEAST, int_least, min),
     max: _wrapped(Reduce.GREATEST, int_greatest, max),
@@ -179,6 +186,75 @@ _MEAN = KnownCombine(
     merge=lambda old, new: (old[0] + new[0], old[1] + new[1]),
     extract=_mean_of,
 )
+
+
+# Several side by side -----------------------------------------------------------------------------
+
+
+def _of_several(combine_fn: CombineFn, lowered: Sequence[Combined | None]) -> KnownCombine | None:
+    """Beam's tuple of combines: an accumulator is a list with one of each of them."""
+    fns = combine_fn._combiners  # noqa: SLF001 (Beam's own has no public door)
+    found = [
+        known_combine(fn, part)
+        for fn, part in zip(fns, lowered or [None] * len(fns), strict=True)
+    ]
+    parts = [part for part in found if part is not None]
+    if not parts or len(parts) < len(found):
+        return None
+    shared = type(combine_fn) is combiners.SingleInputTupleCombineFn  # all are given the same
+
+    def feed(values: ColumnValues) -> Feeds | None:
+        brought: list[Numbers | None] = []
+        if not shared and not _has_items(values, len(parts)):
+            return None
+        for place, part in enumerate(parts):
+            feeds = part.feed(values if shared else values.part(place))
+            if feeds is None:
+                return None
+            brought += feeds
+        return brought
+
+    def extract(accumulators: ColumnValues) -> ColumnValues | None:
+        made = [part.extract(accumulators.part(place)) for place, part in enumerate(parts)]
+        known = [result for result in made if result is not None]
+        if len(known) < len(made):
+            return None
+        shape = TupleShape(tuple(result.shape for result in known))
+        leaves = [leaf for result in known for leaf in result.leaves]
+        return ColumnValues(shape, leaves, len(accumulators))
+
+    return KnownCombine(
+        accumulators=Accumulators(
+            shape=FixedList(tuple(part.accumulators.shape for part in parts)),
+            reduces=tuple(how for part in parts for how in part.accumulators.reduces),
+        ),
+        feed=feed,
+        merge=lambda old, new: [
+            part.merge(a, b) for part, a, b in zip(parts, old, new, strict=True)
+        ],
+        extract=extract,
+        seeds=tuple(seed for part in parts for seed in _seeds(part)),
+    )
+
+
+def _has_items(values: ColumnValues, count: int) -> bool:
+    """Whether values are tuples or lists of so many items: of others, some would be left out."""
+    shape = values.shape
+    if isinstance(shape, ScalarShape | DictShape):
+        return False
+    if isinstance(shape, RecordShape) and not shape.is_tuple:
+        return False
+    return len(shape.items) == count
+
+
+def _seeds(part: KnownCombine) -> tuple[int, ...]:
+    """Where each leaf begins; of Beam's own nothing changes the first value that comes."""
+    if part.seeds:
+        return part.seeds
+    ends = {
+        Reduce.SUM: 0, Reduce.LEAST: _NUMBERS.max, Reduce.GREATEST: _NUMBERS.min,
+    }
+    return tuple(ends[how] for how in part.accumulators.reduces)
 
 
 # The user's ---------------------------------------------------------------------------------------

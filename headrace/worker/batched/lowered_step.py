@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,17 +20,20 @@ from headrace.worker.batched.batches import BATCH_VALUES, Meta
 from headrace.worker.batched.chains import Edge, augment
 from headrace.worker.batched.column_batches import (
     Node,
-    Places,
+    RowNumbers,
     as_rows,
     chosen,
+    each_in_one_window,
     part_of,
     row_meta,
+    timed,
     with_windows,
 )
 from headrace.worker.batched.gather import refuse_text
-from headrace.worker.batched.steps import Shape, Step
-from headrace.worker.batched.verified_columns import verify
+from headrace.worker.batched.steps import Results, Step
 from headrace.worker.beam_types import Operation, Value
+from headrace.worker.checks.verified_columns import verify
+from headrace.worker.columns.column import Mask
 from headrace.worker.columns.kernels import Outcome, kernel_of
 from headrace.worker.columns.values import ColumnValues
 
@@ -40,7 +43,7 @@ _LOG = logging.getLogger(__name__)
 class Answers(NamedTuple):
     """What the user's function gave for the rows that were handed back."""
 
-    places: Places  # of the rows, in order
+    places: RowNumbers  # of the rows, in order
     outputs: list[Sequence[Value]]  # of each of them
     failure: Exception | None  # raised for the row behind the last one
 
@@ -93,6 +96,8 @@ class LoweredStep:
             given = with_windows(values, meta)
         if given is not None and given.shape != self._lowered.shape:
             given = self._fitted(given)
+        if self._lowered.micros is not None and not each_in_one_window(meta):
+            given = None  # the time it gives would stand in all of them
         if given is not None and not self._gave_up:
             outcome = self._computed(given, values, meta)  # the shape was a promise
         asks = outcome is not None and outcome.back is not None and self._lowered.window
@@ -100,7 +105,7 @@ class LoweredStep:
             for part, its in as_rows(values, meta):
                 self._rows(part, its)
         elif outcome.back is None:
-            self._hand_on(outcome.values, outcome.keep, meta)
+            self._hand_on(outcome.values, outcome.keep, timed(meta, outcome.times))
         else:
             self._with_answers(values, outcome, outcome.back, meta)
 
@@ -139,9 +144,10 @@ class LoweredStep:
         self._edge.columns(values, meta)
 
     def _with_answers(
-        self, values: ColumnValues, outcome: Outcome, back: Places, meta: Meta
+        self, values: ColumnValues, outcome: Outcome, back: RowNumbers, meta: Meta
     ) -> None:
         answers = self._asked(values, back)
+        meta = timed(meta, outcome.times)
         results, keep, end = outcome.values, outcome.keep, len(values)
         if answers.failure is not None:  # what came before it had its effect
             end = int(back[len(answers.places)])
@@ -155,7 +161,7 @@ class LoweredStep:
             except Exception as error:  # noqa: BLE001 (raised again with the step's name)
                 augment(error, self._step_name)
 
-    def _asked(self, values: ColumnValues, back: Places) -> Answers:
+    def _asked(self, values: ColumnValues, back: RowNumbers) -> Answers:
         """Run the user's function for some rows, up to the first for which it fails."""
         found: list[Sequence[Value]] = []
         with self._state:
@@ -168,16 +174,16 @@ class LoweredStep:
 
     def _outputs(self, value: Value) -> Sequence[Value]:
         """Give what the user's function gives for an element, whatever form it gives it in."""
-        match self._step.shape:
-            case Shape.ONE:
+        match self._step.results:
+            case Results.ONE:
                 return (self._step.function(value),)
-            case Shape.KEEP:
+            case Results.KEEP:
                 return (value,) if self._step.function(value) else ()
             case _:
                 outputs: Iterable[Value] | None = self._step.function(value)
                 if outputs is None:
                     return ()
-                if self._step.shape is Shape.MANY:
+                if self._step.results is Results.MANY:
                     refuse_text(outputs)
                 return list(outputs)
 
@@ -190,7 +196,7 @@ class LoweredStep:
     ) -> None:
         """Put answers into their places, and hand everything on."""
         counts = np.fromiter(map(len, answers.outputs), np.int64, len(answers.outputs))
-        if (counts <= 1).all():
+        if self._lowered.micros is None and (counts <= 1).all():
             put: ColumnValues | None = results
             if self._lowered.gives is not None:  # else the outputs are the elements themselves
                 filled = answers.places[counts == 1]
@@ -205,7 +211,7 @@ class LoweredStep:
         self._as_objects(results, keep, answers, meta)
 
     def _as_objects(
-        self, results: ColumnValues, keep: Any, answers: Answers, meta: Meta
+        self, results: ColumnValues, keep: Mask | None, answers: Answers, meta: Meta
     ) -> None:
         """Hand everything on as objects, as one of the answers is no part of the columns."""
         given = dict(zip(answers.places.tolist(), answers.outputs, strict=True))

@@ -7,7 +7,8 @@ a writer that the task provides. Both are registered under headrace's own URNs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,10 +20,15 @@ from apache_beam.runners.worker import bundle_processor, operations, statesample
 from apache_beam.transforms import core
 
 from headrace.plan.names import SHARD_WRITE_URN, STAGE_READ_URN
+from headrace.worker.batched.ends import Writer
 from headrace.worker.batched.parameters import Filled
 from headrace.worker.batched.stateful import StatefulCall, state_contexts, stateful_call
-from headrace.worker.batched.steps import signature_of, step_of, step_with, wants_whole
-from headrace.worker.beam_types import Coder, Proto, Value
+from headrace.worker.batched.steps import Step, signature_of, step_of, step_with, wants_whole
+from headrace.worker.beam_operations import Consumers, DoFn, OperationFactory, SideInputMap
+from headrace.worker.beam_types import Coder, Operation, Proto, Value, WindowFn, Windowing
+
+#: A DoFn, its arguments by place and by name, its side inputs, and the windowing of its input.
+DoFnInfo = tuple[DoFn, Sequence[Value], Mapping[str, Value], Sequence[Value], Windowing]
 
 MAIN_TAG = "None"  # Beam's name of the output that has none
 
@@ -34,13 +40,15 @@ class StageRead(bundle_processor.DataInputOperation):  # type: ignore[misc]
 class ShardWrite(operations.Operation):  # type: ignore[misc]
     """Where elements leave a stage. The task gives it its writer."""
 
-    def __init__(self, name: Any, channels: list[int], factory: Any, coder: Coder) -> None:
+    def __init__(
+        self, name: Any, channels: list[int], factory: OperationFactory, coder: Coder
+    ) -> None:
         super().__init__(name, None, factory.counter_factory, factory.state_sampler)
         self.channels = channels
         self.windowed_coder = coder
         self.writer: Any = None
 
-    def bind(self, writer: Any) -> None:
+    def bind(self, writer: Writer) -> None:
         """Send everything to this writer."""
         self.writer = writer
         self.process = writer.process  # found on the instance first: one call less per element
@@ -49,12 +57,15 @@ class ShardWrite(operations.Operation):  # type: ignore[misc]
 class SimpleDo(operations.DoOperation):  # type: ignore[misc]
     """A ParDo that a batched chain may run: Beam's operation plus the function inside its DoFn."""
 
-    step: Any = None
+    step: Step
     call: StatefulCall | None = None  # if it has state
-    window_fn: Any = None
+    window_fn: WindowFn
+    fn: DoFn  # the DoFn that Beam's lifecycle methods are called of
 
 
-def _read(factory: Any, transform_id: str, proto: Proto, payload: bytes, consumers: Any) -> Any:
+def _read(
+    factory: OperationFactory, transform_id: str, proto: Proto, payload: bytes, consumers: Consumers
+) -> Operation:
     spec = json.loads(payload)
     return StageRead(
         common.NameContext(proto.unique_name, transform_id),
@@ -68,7 +79,10 @@ def _read(factory: Any, transform_id: str, proto: Proto, payload: bytes, consume
     )
 
 
-def _write(factory: Any, transform_id: str, proto: Proto, payload: bytes, consumers: Any) -> Any:  # noqa: ARG001
+def _write(
+    factory: OperationFactory, transform_id: str, proto: Proto, payload: bytes,
+    consumers: Consumers,  # noqa: ARG001 (Beam's form)
+) -> Operation:
     spec = json.loads(payload)
     return ShardWrite(
         common.NameContext(proto.unique_name, transform_id),
@@ -81,15 +95,15 @@ def _write(factory: Any, transform_id: str, proto: Proto, payload: bytes, consum
 class Shared:
     """Pickles to a reference, so that several unpicklings give one and the same DoFn."""
 
-    table: dict[int, Any] = {}
+    table: dict[int, DoFnInfo] = {}
     #: Transforms whose DoFns look at whole windowed values; emptied with the table.
     whole: set[str] = set()
 
-    def __init__(self, info: Any) -> None:
+    def __init__(self, info: DoFnInfo) -> None:
         self._token = id(info)
         Shared.table[self._token] = info
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[[int], DoFnInfo], tuple[int]]:
         return _fetch, (self._token,)
 
     @classmethod
@@ -99,22 +113,54 @@ class Shared:
         cls.whole.clear()
 
 
-def _fetch(token: int) -> Any:
+def _fetch(token: int) -> DoFnInfo:
     return Shared.table[token]
 
 
-#: Beam stops its sampler by waiting until it wakes, which by default may take 200 ms, for every
-#: stage of every task. At 10 ms it costs nothing that can be seen, and the wait is as short.
+#: At 10 ms sampling costs nothing that can be seen; Beam's own period is 200.
 SAMPLING_MS = 10
+#: Whether Beam's sampler is the compiled one, which has a thread.
+_HAS_THREAD = hasattr(statesampler.StateSampler, "run")
 
 
 class QuickSampler(statesampler.StateSampler):  # type: ignore[misc]
-    """Beam's sampler of where time goes, which ends soon after it is told to."""
+    """Beam's sampler of where time goes, for whose end nobody waits.
+
+    Beam waits until the sampler's thread wakes and sees that it is over: half a period for every
+    stage of every task. It adds nothing any more then, so only who starts it anew has to wait.
+    """
 
     def __init__(
         self, prefix: str, counter_factory: Any, sampling_period_ms: int = SAMPLING_MS
     ) -> None:
         super().__init__(prefix, counter_factory, sampling_period_ms)
+        self._ended = threading.Event()
+        self._ended.set()
+
+    def start(self) -> None:
+        """Start the thread."""
+        if _HAS_THREAD:
+            self._ended.clear()
+        super().start()
+
+    def run(self) -> None:
+        """Sample until it is over; the thread does so."""
+        try:
+            super().run()
+        finally:
+            self._ended.set()
+
+    def stop(self) -> None:
+        """Say that it is over."""
+        statesampler.set_current_tracker(None)
+        self.finished = True
+
+    def reset(self) -> None:
+        """Begin anew, once the thread has ended: it would go on beside the next one."""
+        if self.started:
+            self.finished = True
+            self._ended.wait()
+        super().reset()
 
 
 @contextmanager
@@ -134,13 +180,13 @@ class Finalisers:
     they must outlive the bundle, until its epoch is committed.
     """
 
-    collector: list[Value] | None = None  # None: Beam keeps them
+    collector: list[Callable[[], None]] | None = None  # None: Beam keeps them
 
 
 _beam_register = core._BundleFinalizerParam.register  # noqa: SLF001
 
 
-def _register(param: Any, callback: Any) -> None:
+def _register(param: Any, callback: Callable[[], None]) -> None:
     if Finalisers.collector is None:
         _beam_register(param, callback)
     else:
@@ -155,7 +201,9 @@ _PAR_DO = common_urns.primitives.PAR_DO.urn
 _beam_par_do, _par_do_payload = _FACTORY._known_urns[_PAR_DO]  # noqa: SLF001 (no public reader)
 
 
-def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consumers: Any) -> Any:
+def _par_do(
+    factory: OperationFactory, transform_id: str, proto: Proto, payload: Proto, consumers: Consumers
+) -> Operation:
     """Build Beam's ParDo; a simple one keeps hold of its DoFn for the batched chains."""
     spec = core.DoFnInfo.from_runner_api(payload.do_fn, factory.context)
     info = pickler.loads(spec.serialized_dofn_data())
@@ -167,42 +215,63 @@ def _par_do(factory: Any, transform_id: str, proto: Proto, payload: Proto, consu
     shared.CopyFrom(payload)
     shared.do_fn.urn = python_urns.PICKLED_DOFN_INFO
     shared.do_fn.payload = pickler.dumps(Shared(info))
-    with state_contexts() as contexts:
+    with state_contexts() as contexts, side_input_maps() as sides:
         op = _beam_par_do(factory, transform_id, proto, shared, consumers)
     context = contexts[0] if contexts else None
     signature = signature_of(info[0])
     if wants_whole(signature):
         Shared.whole.add(transform_id)
-    if payload.side_inputs or payload.restriction_coder_id or payload.requests_finalization:
+    if payload.restriction_coder_id or payload.requests_finalization or (sides and context):
         return op
     if len(proto.outputs) > 1 and MAIN_TAG not in proto.outputs:
         return op
     fn, args, kwargs = info[:3]
     call, step = None, None
     if context is None:
-        step = step_of(fn, args, kwargs, signature)
+        step = step_of(fn, args, kwargs, signature, sides)
     elif (call := stateful_call(fn, args, kwargs, context, signature)) is not None:
         step = step_with(Filled(call, call.begin), fn)
     if step is None:
         return op
     simple = SimpleDo(
-        op.name_context, op.spec, factory.counter_factory, factory.state_sampler, [], context
+        op.name_context, op.spec, factory.counter_factory, factory.state_sampler, sides, context
     )
     # The sampler knows the first operation's states under this name: counters go to its container.
     simple.metrics_container = op.metrics_container
-    simple.step, simple.call = step, call
+    simple.step, simple.call, simple.fn = step, call, fn
     simple.window_fn = getattr(info[4], "windowfn", info[4])
     return factory.augment_oldstyle_op(
         simple, proto.unique_name, consumers, op.spec.output_tags
     )
 
 
-def _main_windowing(factory: Any, proto: Proto, payload: Proto) -> Any:
+@contextmanager
+def side_input_maps() -> Iterator[list[SideInputMap]]:
+    """Give the maps of side inputs that Beam makes in this block, whose operation hides them.
+
+    To be used within `state_contexts`, which lets one build at a time.
+    """
+    made: list[SideInputMap] = []
+    before = bundle_processor.StateBackedSideInputMap
+
+    class Noted(before):  # type: ignore[misc, valid-type]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    bundle_processor.StateBackedSideInputMap = Noted
+    try:
+        yield made
+    finally:
+        bundle_processor.StateBackedSideInputMap = before
+
+
+def _main_windowing(factory: OperationFactory, proto: Proto, payload: Proto) -> Windowing:
     """Give the windowing of a ParDo's main input; its other inputs are side inputs and timers."""
     others = {*payload.side_inputs, *payload.timer_family_specs}
     (main,) = (pcoll for tag, pcoll in proto.inputs.items() if tag not in others)
     strategy = factory.descriptor.pcollections[main].windowing_strategy_id
-    return factory.context.windowing_strategies.get_by_id(strategy)
+    return factory.context.windowing_strategies.get_by_id(strategy)  # type: ignore[no-any-return]
 
 
 _FACTORY.register_urn(_PAR_DO, _par_do_payload)(_par_do)

@@ -8,7 +8,7 @@ by it; 1, 1.0 and True are equal to Python but three keys to Beam: floats and bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from apache_beam import coders
@@ -53,7 +53,9 @@ def scalar_types(coder: Coder) -> frozenset[type]:
     return PLAIN if isinstance(coder, _ANY_CODERS) else _NOTHING
 
 
-def tuple_check(coder: Coder, allowed: frozenset[type]) -> Callable[[tuple[Any, ...]], bool] | None:
+def tuple_check(
+    coder: Coder, allowed: frozenset[type]
+) -> Callable[[tuple[Value, ...]], bool] | None:
     """Give a test for tuples whose fields are all plain for this coder; None if there is none."""
     found = unwrap(coder)
     if isinstance(found, _ANY_CODERS):
@@ -97,7 +99,7 @@ def is_frozen(value: Value) -> bool:
     return (kind is TimestampedValue or kind is TaggedOutput) and is_frozen(value.value)
 
 
-def all_frozen(values: Any) -> bool:
+def all_frozen(values: Sequence[Value]) -> bool:
     """Whether no value of a list or tuple can change."""
     return plain_fields(map(type, values)) or all(map(is_frozen, values))
 

@@ -7,6 +7,7 @@ when the stage is built.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 from apache_beam.internal import pickler
@@ -17,6 +18,9 @@ from apache_beam.transforms import core
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils import proto_utils
 
+from headrace.plan.expressions import Lowered
+from headrace.plan.joins import CollectedSides, GroupStep
+from headrace.plan.lowered_steps import Folding, Ranged
 from headrace.plan.settings import ColumnsMode
 from headrace.plan.supersteps import Stage
 from headrace.worker.batched.batches import Meta, batch_of, numbered
@@ -25,6 +29,9 @@ from headrace.worker.batched.chains import Edge, element_node
 from headrace.worker.batched.column_batches import Node
 from headrace.worker.batched.combine_steps import CombineStep
 from headrace.worker.batched.combining import PreCombine, owns_resources
+from headrace.worker.batched.ends import ColumnTaker
+from headrace.worker.batched.fold_step import FoldStep
+from headrace.worker.batched.join_step import CollectedNode, JoinNode, turn_of
 from headrace.worker.batched.lowered_step import LoweredStep
 from headrace.worker.batched.operations import (
     MAIN_TAG,
@@ -35,8 +42,10 @@ from headrace.worker.batched.operations import (
 )
 from headrace.worker.batched.parameters import Begin
 from headrace.worker.batched.plain_values import frozen_type, is_frozen
+from headrace.worker.batched.range_step import RangeStep
+from headrace.worker.batched.slowing import slowed
 from headrace.worker.batched.step_nodes import step_node
-from headrace.worker.batched.steps import Shape
+from headrace.worker.batched.steps import Results
 from headrace.worker.batched.window_assignment import WindowsNode
 from headrace.worker.beam_types import Element, Operation, Proto, Value
 from headrace.worker.columns.values import ColumnValues
@@ -86,7 +95,7 @@ class Route:
     def __init__(
         self,
         descriptor: Proto,
-        ops: dict[str, Any],
+        ops: dict[str, Operation],
         context: Any,
         stage: Stage,
         columns: ColumnsMode,
@@ -95,13 +104,16 @@ class Route:
         self._ops = ops
         self._context = context
         self._verified = columns is ColumnsMode.VERIFY
+        # What is numbered, or split off, must be single elements.
+        self._makes_columns = columns is not ColumnsMode.OFF and stage.order is None
         # A DoFn that checks itself is called for each element.
         checked = {transform_id for transform_id, _ in stage.claims}
         self._lowered = {t: found for t, found in stage.lowered if t not in checked}
         self._combines = dict(stage.combines)
+        self._of_groups = {t: found for t, found in stage.of_groups if t not in checked}
         self._consumers: dict[str, list[str]] = defaultdict(list)
         self._nodes: dict[str, Node] = {}
-        self._precombines: dict[str, PreCombine] = {}
+        self._precombines: set[str] = set()  # transforms whose nodes hold something
         self._lists = not Shared.whole.isdisjoint(ops)
         for transform_id in ops:
             proto = descriptor.transforms[transform_id]
@@ -115,23 +127,36 @@ class Route:
             for transform_id, op in ops.items()
             if isinstance(op, StageRead)
         }
+        behind_timers = self._behind_timers()
         for transform_id, op in ops.items():
-            if isinstance(op, SimpleDo) and op.call is None and transform_id not in self._nodes:
-                # Fed one by one by an operation outside the batched chains: gather batches for it.
+            if not isinstance(op, SimpleDo) or op.call is not None:
+                continue
+            if transform_id not in self._nodes or transform_id in behind_timers:
+                # Fed one by one, by timers or by an operation outside the batched chains: gather
+                # batches for it.
                 # A block is a batch already, and who made it must not run ahead.
-                most = 1 if op.step.shape is Shape.BLOCK else REBATCH_VALUES
+                most = 1 if op.step.results is Results.BLOCK else REBATCH_VALUES
                 rebatcher = Rebatcher(self._node(transform_id), most)
                 self._rebatchers[transform_id] = rebatcher
                 op.process = rebatcher.process
+
+    def _behind_timers(self) -> set[str]:
+        """Give the transforms that take what timers put out: Beam fires those one by one."""
+        found: set[str] = set()
+        for transform_id, op in self._ops.items():
+            if isinstance(op, SimpleDo) and op.call is not None:
+                proto = self._descriptor.transforms[transform_id]
+                if _par_do(proto).timer_family_specs:
+                    found.update(c for p in proto.outputs.values() for c in self._consumers[p])
+        return found
 
     def before_finish(self, transform_id: str) -> None:
         """Send on what is held for or by an operation, before it finishes its bundle."""
         rebatcher = self._rebatchers.get(transform_id)
         if rebatcher is not None:
             rebatcher.flush()
-        held = self._precombines.get(transform_id)
-        if held is not None:
-            held.finish()
+        if transform_id in self._precombines:
+            self._nodes[transform_id].finish()  # type: ignore[attr-defined]
 
     def _edge(self, transform_id: str, **more: Any) -> Edge:
         proto = self._descriptor.transforms[transform_id]
@@ -155,7 +180,8 @@ class Route:
     def _node(self, transform_id: str) -> Node:
         found = self._nodes.get(transform_id)
         if found is None:
-            found = self._nodes[transform_id] = self._make(transform_id)
+            name = self._descriptor.transforms[transform_id].unique_name
+            found = self._nodes[transform_id] = slowed(self._make(transform_id), name)
         return found
 
     def _make(self, transform_id: str) -> Node:
@@ -166,18 +192,14 @@ class Route:
             takes = getattr(op.writer, "takes_columns", False)
             return WriterNode(op.writer) if takes else op.writer.write
         if isinstance(op, SimpleDo):
-            if op.step.shape is Shape.BLOCK and type(op.window_fn) is not GlobalWindows:
+            if op.step.results is Results.BLOCK and type(op.window_fn) is not GlobalWindows:
                 return self._by_element(op)  # its times alone do not say where the outputs belong
             edge = self._outputs(transform_id, op, name)
-            node = begun_node(op.step.begin, step_node(op.step, op, name, edge))
-            lowered = self._lowered.get(transform_id)
-            if lowered is None or len(op.spec.output_tags) != 1:
-                return node
-            if lowered.window != (op.step.begin is not None):
-                return node  # it asks for more than columns are told
-            return LoweredStep(
-                lowered, op.step, node, op, name, edge, verified=self._verified
+            node = begun_node(
+                op.step.begin,
+                step_node(op.step, op, name, edge, ranges=self._makes_columns),
             )
+            return self._on_columns(transform_id, op, name, edge, node)
         if len(proto.outputs) != 1:
             return self._by_element(op)
         if proto.spec.urn == _ASSIGN_WINDOWS:
@@ -197,7 +219,7 @@ class Route:
                 op, name, self._edge(transform_id), shares,
                 lowered=self._combines.get(transform_id), verified=self._verified,
             )
-            self._precombines[transform_id] = held
+            self._precombines.add(transform_id)
             return held
         if isinstance(op, operations.CombineOperation) and proto.spec.urn in _PHASES:
             combine_fn = pickler.loads(op.spec.serialized_fn)[0]
@@ -211,7 +233,45 @@ class Route:
             return self._edge(transform_id)
         return self._by_element(op)
 
-    def _outputs(self, transform_id: str, op: Any, name: str) -> Edge:
+    def _on_columns(
+        self, transform_id: str, op: SimpleDo, name: str, edge: Edge, node: Node
+    ) -> Node:
+        """Give a ParDo that takes columns where it is known what they come to; else the same."""
+        of_groups = self._of_groups.get(transform_id)
+        if of_groups is not None and len(op.spec.output_tags) == 1:
+            return self._of_group(of_groups, op, name, node, edge)
+        lowered = self._lowered.get(transform_id)
+        asks = op.step.begin is not None
+        timely = type(op.window_fn) is GlobalWindows
+        verified = self._verified
+        match lowered:
+            case Lowered() if len(op.spec.output_tags) == 1:
+                if lowered.window != asks or (lowered.micros is not None and not timely):
+                    return node  # it asks for more than columns are told
+                return LoweredStep(lowered, op.step, node, op, name, edge, verified=verified)
+            case Ranged() if self._makes_columns and len(op.spec.output_tags) == 1 and not asks:
+                if lowered.body.micros is not None and not timely:
+                    return node
+                return RangeStep(lowered, op.step, node, op, name, edge, verified=verified)
+            case Folding() if lowered.feeds.window == asks:
+                return FoldStep(lowered, op.fn, node, op, name, verified=verified)
+            case _:
+                return node
+
+    def _of_group(
+        self, known: GroupStep, op: SimpleDo, name: str, node: Node, edge: Edge
+    ) -> Node:
+        """A step of which it is known what it does with groups."""
+        if isinstance(known, CollectedSides):
+            return CollectedNode(known, node, edge)
+        step = replace(op.step, function=turn_of(known, op.step.function))
+        if known.each.window != (step.begin is not None):
+            return node
+        rows = begun_node(step.begin, step_node(step, op, name, edge))
+        turns = LoweredStep(known.each, step, rows, op, name, edge, verified=self._verified)
+        return JoinNode(known, turns, node, verified=self._verified)
+
+    def _outputs(self, transform_id: str, op: SimpleDo, name: str) -> Edge:
         """Give where the results of a ParDo go: the main output, which knows the others."""
         proto = self._descriptor.transforms[transform_id]
         tags = op.spec.output_tags
@@ -236,7 +296,7 @@ class WriterNode:
 
     takes_columns = True
 
-    def __init__(self, writer: Any) -> None:
+    def __init__(self, writer: ColumnTaker) -> None:
         self._writer = writer
 
     def __call__(self, values: list[Value], meta: Meta) -> None:
@@ -264,5 +324,8 @@ def begun_node(begin: Begin | None, node: Node) -> Node:
 def _side_tags(proto: Proto) -> frozenset[str]:
     if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
         return frozenset()
-    payload = proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)
-    return frozenset(payload.side_inputs)
+    return frozenset(_par_do(proto).side_inputs)
+
+
+def _par_do(proto: Proto) -> Proto:
+    return proto_utils.parse_Bytes(proto.spec.payload, beam_runner_api_pb2.ParDoPayload)

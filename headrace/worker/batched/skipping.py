@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from headrace.plan.combines import Looks, SkippingCombine
 from headrace.plan.shapes import TupleShape, certain
-from headrace.worker.batched.column_batches import Places
+from headrace.worker.batched.column_batches import RowNumbers
 from headrace.worker.batched.column_groups import Groups, in_groups
-from headrace.worker.batched.verified_columns import verify_accumulator
-from headrace.worker.beam_types import CombineFn, Key, Value
+from headrace.worker.beam_types import CombineFn, Key, OfOne, Value
+from headrace.worker.checks.verified_columns import verify_accumulator
 from headrace.worker.columns.column import Mask
 from headrace.worker.columns.kernels import kernel_of
 from headrace.worker.columns.values import ColumnValues, of_objects
@@ -117,7 +116,7 @@ class Skipping:
         self._paused, self._pause = self._pause, min(2 * self._pause, MOST_PAUSE)
 
     def _fold(
-        self, values: ColumnValues, rows: Places, groups: Groups, tables: list[Table | None]
+        self, values: ColumnValues, rows: RowNumbers, groups: Groups, tables: list[Table | None]
     ) -> None:
         size, looks = FIRST_ROWS, 0
         while len(rows):
@@ -132,7 +131,7 @@ class Skipping:
             self._give(values, first, groups, tables)
 
     def _may_change(
-        self, values: ColumnValues, rows: Places, groups: Groups, tables: list[Table | None]
+        self, values: ColumnValues, rows: RowNumbers, groups: Groups, tables: list[Table | None]
     ) -> Mask:
         """Find the rows that may change the accumulator of their group as it is now."""
         shape = self._combine.shape
@@ -155,7 +154,7 @@ class Skipping:
         return found
 
     def _give(
-        self, values: ColumnValues, rows: Places, groups: Groups, tables: list[Table | None]
+        self, values: ColumnValues, rows: RowNumbers, groups: Groups, tables: list[Table | None]
     ) -> None:
         if not len(rows):
             return
@@ -169,7 +168,7 @@ class Skipping:
             begin = end
 
     def _fold_verified(
-        self, step: str, values: ColumnValues, rows: Places, groups: Groups,
+        self, step: str, values: ColumnValues, rows: RowNumbers, groups: Groups,
         tables: list[Table | None],
     ) -> None:
         """Add all values to copies of the accumulators, too."""
@@ -183,7 +182,7 @@ class Skipping:
                 verify_accumulator(step, key, *pair)
 
 
-def _least_of(fn: Any) -> Callable[[Value], Value]:
+def _least_of(fn: CombineFn) -> OfOne:
     """Give what finds in an accumulator of Beam's Top by what its last value is ranked."""
     most, key = fn._n, fn._key  # noqa: SLF001 (they have no public door)
 

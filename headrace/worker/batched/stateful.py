@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import repeat
 from typing import Any
@@ -29,7 +29,28 @@ from headrace.worker.batched.moments import moment_of
 from headrace.worker.batched.parameters import by_window
 from headrace.worker.batched.plain_values import FAITHFUL, is_frozen
 from headrace.worker.batched.steps import signature_of
-from headrace.worker.beam_types import CellKey, CoderImpl, Key, Value
+from headrace.worker.batched.window_keys import WindowKey, window_key
+from headrace.worker.beam_operations import (
+    DoFn,
+    Handle,
+    Handles,
+    Parameter,
+    SendTimer,
+    Signature,
+    StateHandler,
+    StateSpec,
+)
+from headrace.worker.beam_types import (
+    CellKey,
+    CoderImpl,
+    Instant,
+    Key,
+    Pane,
+    Proto,
+    UserFunction,
+    Value,
+    Window,
+)
 
 _GLOBAL = GlobalWindow()
 #: Cells that Beam keeps as bags.
@@ -41,15 +62,15 @@ _all_faithful = FAITHFUL.issuperset
 class ValueHandle(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
     """One value of one key and window; Beam's own makes three objects for each read of it."""
 
-    def __init__(self, handler: Any, cell: Any, coder: CoderImpl) -> None:
+    def __init__(self, handler: StateHandler, cell: Proto | CellKey, coder: CoderImpl) -> None:
         self._handler = handler  # answers state requests
         self._cell = cell
         self._coder = coder
-        self._value: Any = _UNKNOWN  # as it was written in this bundle, or read and cannot change
+        self._value: Value = _UNKNOWN  # as it was written in this bundle, or read and cannot change
         self._written = False
         self._present = False  # if it was written: whether there is a value
 
-    def read(self) -> Any:
+    def read(self) -> Value:
         """Give the value; None if there is none."""
         value = self._value
         if value is not _UNKNOWN:
@@ -59,7 +80,7 @@ class ValueHandle(userstate.ReadModifyWriteRuntimeState):  # type: ignore[misc]
             self._value = value
         return value
 
-    def write(self, value: Any) -> None:
+    def write(self, value: Value) -> None:
         """Set the value."""
         self._value = value
         self._written = self._present = True
@@ -82,7 +103,7 @@ class OutputTimer(bundle_processor.OutputTimer):  # type: ignore[misc]
     """Sets the timers of one family, key and window; Beam's own looks at the family each time."""
 
     def __init__(
-        self, send: Any, key: Key, window: Any, micros: int, pane: Any, by_event: bool
+        self, send: SendTimer, key: Key, window: Window, micros: int, pane: Pane, by_event: bool
     ) -> None:
         self._send = send
         self._key = key
@@ -91,7 +112,7 @@ class OutputTimer(bundle_processor.OutputTimer):  # type: ignore[misc]
         self._pane = pane
         self._by_event = by_event
 
-    def set(self, ts: Any, dynamic_timer_tag: str = "") -> None:
+    def set(self, ts: Instant | float, dynamic_timer_tag: str = "") -> None:
         """Let a timer fire at this time."""
         at = Timestamp.of(ts)
         hold = at if self._by_event else moment_of(self._micros)
@@ -105,9 +126,7 @@ class OutputTimer(bundle_processor.OutputTimer):  # type: ignore[misc]
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Take a timer back."""
         self._send(
-            userstate.Timer(
-                self._key, dynamic_timer_tag, self._windows, True, None, None, None
-            ),
+            userstate.Timer(self._key, dynamic_timer_tag, self._windows, True, None, None, None),
             None, True,
         )  # fmt: skip
 
@@ -134,18 +153,19 @@ class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.specs: tuple[Any, ...] = ()  # of the cells that `process` asks for
-        self.of_keys: dict[Key, tuple[Any, ...]] = {}  # handles in the global window
-        self.of_windows: dict[tuple[Key, Any], tuple[Any, ...]] = {}  # handles in any
+        self.specs: tuple[StateSpec, ...] = ()  # of the cells that `process` asks for
+        self.of_keys: dict[Key, Handles] = {}  # handles in the global window
+        #: Handles in other windows, by what stands for the window in a table.
+        self.of_windows: dict[WindowKey, dict[Key, Handles]] = {}
         self._encode = self._key_coder.get_impl().encode_nested
         self._encode_window = self._window_coder.get_impl().encode
-        self._coders: dict[Any, CoderImpl] = {}  # by specification
-        self._senders: dict[str, Any] = {}  # by timer family: takes what user code sets
-        self._last: tuple[Any, Any, bytes, bytes] = (None, None, b"", b"")
+        self._coders: dict[StateSpec, CoderImpl] = {}  # by specification
+        self._senders: dict[str, SendTimer] = {}  # by timer family: takes what user code sets
+        self._last: tuple[Key, Window | None, bytes, bytes] = (None, None, b"", b"")
         # Beam's own handler, in a process that runs Beam's own runner too, takes messages alone.
         self._plain_names = getattr(self._state_handler, "takes_plain_names", False)
 
-    def _create_state(self, spec: Any, key: Key, window: Any) -> Any:
+    def _create_state(self, spec: StateSpec, key: Key, window: Window) -> Any:
         if isinstance(spec, userstate.ReadModifyWriteStateSpec):
             coder = self._coders.get(spec)
             if coder is None:
@@ -164,7 +184,7 @@ class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc
             combine_fn = copy.deepcopy(combine_fn)
         return bundle_processor.CombiningValueRuntimeState(bag, combine_fn)
 
-    def _cell(self, state: str, key: Key, window: Any) -> Any:
+    def _cell(self, state: str, key: Key, window: Window) -> Proto | CellKey:
         """Name a cell; those of one key and window are mostly asked for together."""
         last_key, last_window, encoded_window, encoded_key = self._last
         if key is not last_key or window is not last_window:
@@ -173,7 +193,7 @@ class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc
         name = CellKey(self._transform_id, state, encoded_window, encoded_key)
         return name if self._plain_names else _message(name)
 
-    def sender(self, family: str) -> Any:
+    def sender(self, family: str) -> SendTimer:
         """Give what takes the timers of a family."""
         found = self._senders.get(family)
         if found is None:
@@ -181,26 +201,25 @@ class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc
             found = self._senders[family] = info.timer_coder_impl.encode_to_stream
         return found
 
-    def get_state(self, spec: Any, key: Key, window: Any) -> Any:
+    def get_state(self, spec: StateSpec, key: Key, window: Window) -> Handle:
         """Give the handle of a cell; keys are the same if their encodings are."""
-        place = (spec, key if is_faithful(key) else _Encoded(self._encode(key)), window)
-        found = self._all_states.get(place)
+        name = key if is_faithful(key) else _Encoded(self._encode(key))
+        place = (spec, name, window_key(window))
+        found: Handle | None = self._all_states.get(place)
         if found is None:
             found = self._all_states[place] = self._create_state(spec, key, window)
         return found
 
-    def in_global(self, key: Key) -> tuple[Any, ...]:
+    def in_global(self, key: Key) -> Handles:
         """Give the handles of a key in the global window, for the first time in a bundle."""
-        found = self.of_keys[key] = self.in_window(key, _GLOBAL)
+        found = self.of_keys[key] = self.of_any(key, _GLOBAL)
         return found
 
-    def in_window(self, key: Key, window: Any) -> tuple[Any, ...]:
-        """Give the handles of a key and window, for the first time in a bundle."""
-        found = self.of_any(key, window)
-        self.of_windows[key, window] = found
-        return found
+    def in_window(self, window: Window) -> dict[Key, Handles]:
+        """Give the handles in a window that were asked for in this bundle, by key."""
+        return self.of_windows.setdefault(window_key(window), {})
 
-    def of_any(self, key: Key, window: Any) -> tuple[Any, ...]:
+    def of_any(self, key: Key, window: Window) -> Handles:
         """Give the handles of a key of any kind, and a window."""
         return tuple([self.get_state(spec, key, window) for spec in self.specs])
 
@@ -211,7 +230,7 @@ class StateContext(bundle_processor.FnApiUserStateContext):  # type: ignore[misc
         self.of_windows.clear()
 
 
-def _message(name: CellKey) -> Any:
+def _message(name: CellKey) -> Proto:
     """Name a cell as Beam does."""
     return beam_fn_api_pb2.StateKey(
         bag_user_state=beam_fn_api_pb2.StateKey.BagUserState(**name._asdict())
@@ -246,18 +265,19 @@ def state_contexts() -> Iterator[list[StateContext]]:
 class StatefulCall:
     """`process` of a stateful DoFn, as a function of the element; `begin` says of which batch."""
 
-    def __init__(self, process: Any, fill: list[tuple[int, Any]], context: StateContext) -> None:
+    def __init__(
+        self, process: UserFunction, fill: list[tuple[int, Parameter]], context: StateContext
+    ) -> None:
         self._process = process
         self._context = context
         self._states = [i for i, p in fill if isinstance(p, core.DoFn.StateParam)]
-        context.specs = tuple(
-            p.state_spec for _, p in fill if isinstance(p, core.DoFn.StateParam)
-        )
+        context.specs = tuple(p.state_spec for _, p in fill if isinstance(p, core.DoFn.StateParam))
         self._others = [(i, _filler(p, context)) for i, p in fill if i not in self._states]
         # Handles stand right behind the element: nothing else need be put together.
         self._plain = not self._others and self._states == list(range(len(self._states)))
-        self._size = len(fill)
-        self._where: Iterator[tuple[Any, int, Any]] = iter(())
+        self._window: Window | None = None  # the last one, and the handles in it
+        self._handles: dict[Key, Handles] = {}
+        self._where: Iterator[tuple[Window, int, Pane]] = iter(())
         self._one_window = False
 
     def begin(self, values: list[Value], meta: Meta) -> tuple[list[Value], Meta]:
@@ -265,6 +285,7 @@ class StatefulCall:
 
         As Beam does: who sees state sees one window at a time.
         """
+        self._window = None  # the handles of the last batch may be of a bundle that has ended
         if type(meta) is not Columns:
             if len(meta.windows) == 1:
                 (window,) = meta.windows
@@ -273,18 +294,15 @@ class StatefulCall:
                     self._where = repeat((window, meta.timestamp_micros, meta.pane_info))
                 return values, meta
             meta = columns(values, meta)
-        windows = meta.windows
-        alike = windows.count(windows[0]) == len(windows)
-        if not alike or len(windows[0]) != 1:
-            values, meta = by_window(values, meta)
-        self._one_window = self._plain and alike and tuple(windows[0]) == (_GLOBAL,)
+        values, meta = by_window(values, meta)
+        self._one_window = self._plain and all([w[0] is _GLOBAL for w in meta.windows])
         if not self._one_window:
             self._where = iter(
                 [(w[0], t, p) for w, t, p in zip(meta.windows, meta.times, meta.panes, strict=True)]
             )
         return values, meta
 
-    def __call__(self, value: Value) -> Any:
+    def __call__(self, value: Value) -> Value:
         """Process one element of the batch, in turn."""
         try:
             key, _ = value
@@ -302,22 +320,24 @@ class StatefulCall:
                 handles = context.of_any(key, _GLOBAL)
             return self._process(value, *handles)
         window, micros, pane = next(self._where)
-        if is_faithful(key):
-            handles = context.of_windows.get((key, window)) or context.in_window(key, window)
-        else:
-            handles = context.of_any(key, window)
+        if window is not self._window:
+            self._window, self._handles = window, context.in_window(window)
+        known = self._handles.get(key) if is_faithful(key) else None
+        if known is None:
+            known = context.of_any(key, window)
+            if is_faithful(key):
+                self._handles[key] = known
         if self._plain:
-            return self._process(value, *handles)
-        arguments = [None] * self._size
-        for i, handle in zip(self._states, handles, strict=True):
-            arguments[i] = handle
+            return self._process(value, *known)
+        arguments = list(known)  # the handles of cells come first, then what stands between them
         for i, fill in self._others:
-            arguments[i] = fill(key, window, micros, pane)
+            arguments.insert(i, fill(key, window, micros, pane))
         return self._process(value, *arguments)
 
 
 def stateful_call(
-    fn: Any, args: Any, kwargs: Any, context: StateContext, signature: Any | None = None
+    fn: DoFn, args: Sequence[Value], kwargs: Mapping[str, Value], context: StateContext,
+    signature: Signature | None = None,
 ) -> StatefulCall | None:
     """Give the function inside a stateful DoFn; None if only Beam's invoker can call it.
 
@@ -345,8 +365,10 @@ def stateful_call(
     return StatefulCall(fn.process, list(enumerate(defaults)), context)
 
 
+#: Gives an argument of `process`, for a key, its window, time (microseconds) and pane.
+Filler = Callable[[Key, Window, int, Pane], Value]
 #: What `process` may ask for of key, window, time and pane.
-_FILLERS: dict[str, Callable[[Key, Any, int, Any], Any]] = {
+_FILLERS: dict[str, Filler] = {
     core.DoFn.KeyParam.param_id: lambda key, _window, _micros, _pane: key,
     core.DoFn.WindowParam.param_id: lambda _key, window, _micros, _pane: window,
     core.DoFn.TimestampParam.param_id: lambda _key, _window, micros, _pane: moment_of(micros),
@@ -354,7 +376,7 @@ _FILLERS: dict[str, Callable[[Key, Any, int, Any], Any]] = {
 }
 
 
-def _is_known(default: Any) -> bool:
+def _is_known(default: Value) -> bool:
     if isinstance(default, ArgumentPlaceholder):
         return False
     if isinstance(default, (core.DoFn.StateParam, core.DoFn.TimerParam)):
@@ -362,13 +384,17 @@ def _is_known(default: Any) -> bool:
     return isinstance(default, core._DoFnParam) and default.param_id in _FILLERS  # noqa: SLF001
 
 
-def _filler(parameter: Any, context: StateContext) -> Callable[[Key, Any, int, Any], Any]:
+def _filler(parameter: Parameter, context: StateContext) -> Filler:
     if not isinstance(parameter, core.DoFn.TimerParam):
         return _FILLERS[parameter.param_id]
     family = parameter.timer_spec.name
     by_event = TimeDomain.is_event_time(parameter.timer_spec.time_domain)
+    send: SendTimer | None = None  # is known once the stage has bound its timers
 
-    def timer(key: Key, window: Any, micros: int, pane: Any) -> Any:
-        return OutputTimer(context.sender(family), key, window, micros, pane, by_event)
+    def timer(key: Key, window: Window, micros: int, pane: Pane) -> OutputTimer:
+        nonlocal send
+        if send is None:
+            send = context.sender(family)
+        return OutputTimer(send, key, window, micros, pane, by_event)
 
     return timer

@@ -6,34 +6,44 @@ Takes a step as `steps` found it, gives a node of a batched chain. What runs on 
 
 from __future__ import annotations
 
-from typing import Any
-
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta, pick
-from headrace.worker.batched.chains import GLOBAL, Edge, augment
+from headrace.worker.batched.batches import BATCH_VALUES, GLOBAL, Columns, Meta, pick
+from headrace.worker.batched.chains import Edge, augment, pick_one
 from headrace.worker.batched.column_batches import Node
 from headrace.worker.batched.gather import Gatherer, Pilot
 from headrace.worker.batched.plain_values import is_frozen
-from headrace.worker.batched.steps import Shape, Step
+from headrace.worker.batched.ranges import column_parts
+from headrace.worker.batched.steps import Results, Step
 from headrace.worker.batched.weights import FIRST_ROOM, room_after
-from headrace.worker.beam_types import Operation, Value
+from headrace.worker.beam_operations import ScopedState
+from headrace.worker.beam_types import OfOne, Operation, Value
 
 
-def step_node(step: Step, op: Operation, step_name: str, edge: Edge) -> Node:
-    """A ParDo whose function runs on whole batches."""
-    match step.shape:
-        case Shape.ONE:
+def step_node(
+    step: Step, op: Operation, step_name: str, edge: Edge, *, ranges: bool = False
+) -> Node:
+    """A ParDo whose function runs on whole batches.
+
+    Args:
+        step: the function.
+        op: Beam's operation.
+        step_name: for exceptions.
+        edge: where outputs go.
+        ranges: a long `range` that the function gives goes on as columns.
+    """
+    match step.results:
+        case Results.ONE:
             return _one(step.function, op.scoped_process_state, step_name, edge)
-        case Shape.KEEP:
+        case Results.KEEP:
             return _keep(step.function, op.scoped_process_state, step_name, edge)
-        case Shape.BLOCK:
+        case Results.BLOCK:
             return _block(step.function, op.scoped_process_state, step_name, edge)
-        case Shape.MANY | Shape.FLAT | Shape.STREAM:
-            return _many(step, op.scoped_process_state, step_name, edge)
+        case Results.MANY | Results.FLAT | Results.STREAM:
+            return _many(step, op.scoped_process_state, step_name, edge, ranges)
 
 
-def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
+def _one(function: OfOne, state: ScopedState, step_name: str, edge: Edge) -> Node:
     pilot: Pilot | None = None if edge.frozen_type else Pilot()
     room = FIRST_ROOM
 
@@ -92,7 +102,7 @@ def _one(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     return run
 
 
-def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
+def _keep(function: OfOne, state: ScopedState, step_name: str, edge: Edge) -> Node:
     def run(values: list[Value], meta: Meta) -> None:
         with state:
             try:
@@ -107,7 +117,7 @@ def _keep(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     return run
 
 
-def _block(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
+def _block(function: OfOne, state: ScopedState, step_name: str, edge: Edge) -> Node:
     def run(values: list[Value], meta: Meta) -> None:
         # The times are the function's to give; the window is the global one.
         numbers = meta.numbers if type(meta) is Columns else None
@@ -124,8 +134,8 @@ def _block(function: Any, state: Any, step_name: str, edge: Edge) -> Node:
     return run
 
 
-def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
-    gatherer = Gatherer(step, edge.frozen_type)
+def _many(step: Step, state: ScopedState, step_name: str, edge: Edge, ranges: bool) -> Node:
+    gatherer = Gatherer(step, edge.frozen_type, ranges=ranges and edge.takes_columns)
 
     def run(values: list[Value], meta: Meta) -> None:
         several = type(meta) is Columns
@@ -139,6 +149,10 @@ def _many(step: Step, state: Any, step_name: str, edge: Edge) -> Node:
                     augment(error, step_name)
             if gatherer.out:
                 edge.results(gatherer.out, pick(meta, gatherer.origin) if several else meta)
+            if gatherer.ranged is not None:
+                (numbers, i), gatherer.ranged = gatherer.ranged, None
+                for values_of_range in column_parts(numbers):
+                    edge.columns(values_of_range, pick_one(pick(meta, [i])) if several else meta)
             if gatherer.odd:
                 ((value, i),) = gatherer.odd
                 gatherer.odd = []

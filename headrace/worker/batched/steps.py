@@ -1,15 +1,15 @@
 """Recognises the user functions that may run on whole batches.
 
 Takes a DoFn as Beam unpickled it, gives the plain function inside and what it returns per element.
-A DoFn qualifies when `process` wants nothing but the element, its time, window and pane, and
-arguments that were given with the transform and never differ: no side inputs, state, timers, or
+A DoFn qualifies when `process` wants nothing but the element, its time, window and pane, side
+inputs, and arguments that were given with the transform and never differ: no state, timers, or
 bundle finaliser, and it does not handle batches itself.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -21,6 +21,8 @@ from apache_beam.transforms import core, userstate
 
 from headrace.plan.traits import BLOCK_METHOD
 from headrace.worker.batched.parameters import Begin, Filled, can_fill, filled
+from headrace.worker.beam_operations import DoFn, Method, SideInputMap, Signature
+from headrace.worker.beam_types import OfOne, UserFunction, Value
 
 #: Default values that ask Beam to fill an argument in; any other default is the user's own.
 _FILLED_IN = (
@@ -28,7 +30,7 @@ _FILLED_IN = (
 )
 
 
-class Shape(Enum):
+class Results(Enum):
     """What a call of the function gives."""
 
     ONE = "one"  # the one output
@@ -41,25 +43,29 @@ class Shape(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A function on one element and its shape."""
+    """A function on one element and its results."""
 
-    function: Callable[[Any], Any]
-    shape: Shape
+    function: OfOne
+    results: Results
     begin: Begin | None = None  # must be told of each batch before; None: it need not
 
 
-def signature_of(fn: Any) -> Any | None:
+def signature_of(fn: DoFn) -> Signature | None:
     """Give what Beam finds out about the methods of a DoFn; None: Beam will say what is wrong.
 
     It looks at every attribute of the DoFn, which takes milliseconds: once is enough.
     """
     try:
-        return common.DoFnSignature(fn)
+        found: Signature = common.DoFnSignature(fn)
     except (TypeError, ValueError):
         return None
+    return found
 
 
-def step_of(fn: Any, args: Any, kwargs: Any, signature: Any | None = None) -> Step | None:
+def step_of(
+    fn: DoFn, args: Sequence[Value], kwargs: Mapping[str, Value],
+    signature: Signature | None = None, sides: Sequence[SideInputMap] = (),
+) -> Step | None:
     """Give the function inside a DoFn, or None if it must run element by element.
 
     Args:
@@ -67,11 +73,13 @@ def step_of(fn: Any, args: Any, kwargs: Any, signature: Any | None = None) -> St
         args: the transform's own.
         kwargs: the transform's own.
         signature: of the DoFn, if it is at hand.
+        sides: Beam's maps from window to side input, in the order of their places.
     """
     if fn._process_batch_defined or not fn._process_defined:  # noqa: SLF001
         return None
     args, kwargs = args or (), kwargs or {}
-    if any(map(_is_filled_in, (*args, *kwargs.values()))):
+    asked = [one for one in (*args, *kwargs.values()) if _is_filled_in(one)]
+    if len(asked) != len(sides) or not all(isinstance(a, ArgumentPlaceholder) for a in asked):
         return None
     if getattr(fn, "_process_yields_batches", False):
         return None
@@ -81,41 +89,44 @@ def step_of(fn: Any, args: Any, kwargs: Any, signature: Any | None = None) -> St
     method = signature.process_method
     if signature.is_stateful_dofn() or signature.is_splittable_dofn():
         return None
-    if any(map(_is_filled_in, method.defaults)):
-        return _step_with_parameters(fn, method, args, kwargs)
+    if sides or any(map(_is_filled_in, method.defaults)):
+        return _step_with_parameters(fn, method, args, kwargs, sides)
     inner = _unwrapped(fn)
     if inner is not None:
-        function, shape = inner
-        return Step(function=_bound(function, args, kwargs), shape=shape)
+        function, results = inner
+        return Step(function=_bound(function, args, kwargs), results=results)
     block = getattr(fn, BLOCK_METHOD, None)
     if block is not None and not args and not kwargs:
-        return Step(function=block, shape=Shape.BLOCK)
-    return Step(function=_bound(fn.process, args, kwargs), shape=_shape_of(fn))
+        return Step(function=block, results=Results.BLOCK)
+    return Step(function=_bound(fn.process, args, kwargs), results=_results_of(fn))
 
 
-def _step_with_parameters(fn: Any, method: Any, args: Any, kwargs: Any) -> Step | None:
+def _step_with_parameters(
+    fn: DoFn, method: Method, args: Sequence[Value], kwargs: Mapping[str, Value],
+    sides: Sequence[SideInputMap],
+) -> Step | None:
     """Give the step of a DoFn that asks for more than its element."""
     if not all(can_fill(default) for default in method.defaults if _is_filled_in(default)):
         return None
     inner = _unwrapped(fn)
-    function, shape = (fn.process, _shape_of(fn)) if inner is None else inner
-    call = filled(function, method, args, kwargs)
-    return None if call is None else Step(function=call.function, shape=shape, begin=call.begin)
+    function, results = (fn.process, _results_of(fn)) if inner is None else inner
+    call = filled(function, method, args, kwargs, sides)
+    return None if call is None else Step(function=call.function, results=results, begin=call.begin)
 
 
-def step_with(call: Filled, fn: Any) -> Step:
+def step_with(call: Filled, fn: DoFn) -> Step:
     """Give the step of a function that calls a DoFn's `process`."""
-    return Step(function=call.function, shape=_shape_of(fn), begin=call.begin)
+    return Step(function=call.function, results=_results_of(fn), begin=call.begin)
 
 
-def _shape_of(fn: Any) -> Shape:
+def _results_of(fn: DoFn) -> Results:
     """Give what `process` gives."""
     if isinstance(fn, core.CallableWrapperDoFn):
-        return Shape.FLAT
-    return Shape.STREAM if inspect.isgeneratorfunction(fn.process) else Shape.MANY
+        return Results.FLAT
+    return Results.STREAM if inspect.isgeneratorfunction(fn.process) else Results.MANY
 
 
-def wants_whole(signature: Any | None) -> bool:
+def wants_whole(signature: Signature | None) -> bool:
     """Whether a DoFn looks at whole windowed values, and so at how its windows are held."""
     if signature is None:
         return False
@@ -124,25 +135,25 @@ def wants_whole(signature: Any | None) -> bool:
     return any(_is_filled_in(default) and default == wished for default in defaults)
 
 
-def _bound(function: Any, args: Any, kwargs: Any) -> Callable[[Any], Any]:
+def _bound(function: UserFunction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> OfOne:
     """Give the function of the element alone; the other arguments are always the same."""
     if not args:
         return partial(function, **kwargs) if kwargs else function
     return lambda x: function(x, *args, **kwargs)
 
 
-def _is_filled_in(default: Any) -> bool:
+def _is_filled_in(default: Value) -> bool:
     """Whether Beam fills this argument in; the bundle finaliser is asked for by its class."""
     if isinstance(default, type):
         return issubclass(default, _FILLED_IN)
     return isinstance(default, _FILLED_IN)
 
 
-def _unwrapped(fn: Any) -> tuple[Callable[..., Any], Shape] | None:
+def _unwrapped(fn: DoFn) -> tuple[UserFunction, Results] | None:
     """See through the lambdas that Map, Filter and their kin put around the user's function."""
     if type(fn) is not core.CallableWrapperDoFn:
         return None
-    wrapper = fn._fn  # noqa: SLF001 (Beam's wrapper has no public door)
+    wrapper: Any = fn._fn  # noqa: SLF001 (Beam's wrapper has no public door)
     code = getattr(wrapper, "__code__", None)
     if code is None or not code.co_filename.endswith("apache_beam/transforms/core.py"):
         return None
@@ -151,10 +162,10 @@ def _unwrapped(fn: Any) -> tuple[Callable[..., Any], Shape] | None:
     inner = wrapper.__closure__[0].cell_contents
     match wrapper.__qualname__:
         case "Map.<locals>.<lambda>":
-            return inner, Shape.ONE
+            return inner, Results.ONE
         case "Filter.<locals>.<lambda>":
-            return inner, Shape.KEEP
+            return inner, Results.KEEP
         case "MapTuple.<locals>.<lambda>":
-            return lambda x, *args, **kwargs: inner(*x, *args, **kwargs), Shape.ONE
+            return lambda x, *args, **kwargs: inner(*x, *args, **kwargs), Results.ONE
         case _:
             return None

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 from apache_beam.transforms import window
 from apache_beam.utils import windowed_value
-from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 
-from headrace.worker.batched.batches import Assigned, Columns, Meta, columns, pick
-from headrace.worker.batched.chains import GLOBAL, Edge, augment, given
+from headrace.worker.batched.batches import GLOBAL, Assigned, Columns, Meta, columns, pick
+from headrace.worker.batched.chains import Edge, augment, given
 from headrace.worker.batched.column_batches import (
     Started,
     TimeColumns,
@@ -23,12 +22,15 @@ from headrace.worker.batched.column_batches import (
     each_in_one_window,
     row_meta,
 )
-from headrace.worker.batched.verified_columns import verify_windows
-from headrace.worker.beam_types import Operation, Value
+from headrace.worker.batched.moments import moment_of
+from headrace.worker.beam_types import Interval, Operation, Value, WindowFn
+from headrace.worker.checks.verified_columns import verify_windows
 from headrace.worker.columns.values import ColumnValues
 
 #: Windows remembered by their start; more than any pipeline has open at once.
 MAX_KNOWN_WINDOWS = 100_000
+#: The same of sessions, of which each moment opens one: those of a few batches share a moment.
+MAX_SPANS = 10_000
 
 
 class WindowsNode:
@@ -36,7 +38,7 @@ class WindowsNode:
 
     def __init__(
         self,
-        window_fn: Any,
+        window_fn: WindowFn,
         op: Operation,
         step_name: str,
         edge: Edge,
@@ -101,7 +103,7 @@ def explode(values: list[Value], old: Columns) -> tuple[list[Value], Columns]:
 
 
 def assigner(
-    window_fn: Any, grid: _Grid | None = None
+    window_fn: WindowFn, grid: _Grid | None = None
 ) -> Callable[[list[Value], Columns], list[Value]]:
     """Give a function that finds the windows of each value."""
     grid = grid or _grid_of(window_fn)
@@ -114,17 +116,15 @@ def assigner(
     def general(values: list[Value], old: Columns) -> list[Value]:
         context = window.WindowFn.AssignContext
         return [
-            given(
-                window_fn.assign(context(windowed_value.create(v, t, w, p).timestamp, v, w[0]))
-            )
-            for v, t, w, p in zip(values, old.times, old.windows, old.panes, strict=True)
+            given(window_fn.assign(context(moment_of(t), v, w[0])))
+            for v, t, w in zip(values, old.times, old.windows, strict=True)
         ]
 
     return general
 
 
 def column_assigner(
-    window_fn: Any, grid: _Grid | None = None
+    window_fn: WindowFn, grid: _Grid | None = None
 ) -> Callable[[Meta], Meta | None] | None:
     """Give a function from the meta of columns to that with new windows; None: there is none.
 
@@ -166,7 +166,7 @@ _LAST_MICRO = (1 << 63) - 1
 
 
 def _grid_of(window_fn: Any) -> _Grid | None:
-    """Give the grid of fixed and sliding windows."""
+    """Give the grid of fixed and sliding windows, and that of sessions: a window at any moment."""
     if type(window_fn) is window.FixedWindows:
         size = window_fn.size.micros
         known = _WindowCache(lambda start: Assigned((_interval(start, start + size),)))
@@ -174,28 +174,35 @@ def _grid_of(window_fn: Any) -> _Grid | None:
     if type(window_fn) is window.SlidingWindows:
         size, period = window_fn.size.micros, window_fn.period.micros
 
-        def cover(start: int) -> tuple[Any, ...]:
+        def cover(start: int) -> Assigned:
             starts = range(start, start - size, -period)
             return Assigned(_interval(s, s + size) for s in starts)
 
         if size % period == 0:  # else the number of windows depends on the moment itself
             return _Grid(_WindowCache(cover), period, window_fn.offset.micros)
+    if type(window_fn) is window.Sessions:
+        gap = window_fn.gap_size.micros
+        opened = _WindowCache(lambda start: Assigned((_interval(start, start + gap),)), MAX_SPANS)
+        return _Grid(opened, 1, 0)
     return None
 
 
-class _WindowCache(dict[int, tuple[Any, ...]]):
+class _WindowCache(dict[int, Assigned]):
     """Windows by start; forgets all when it grows past any sensible number of live windows."""
 
-    def __init__(self, make: Callable[[int], tuple[Any, ...]]) -> None:
+    def __init__(
+        self, make: Callable[[int], Assigned], most: int = MAX_KNOWN_WINDOWS
+    ) -> None:
         super().__init__()
         self._make = make
+        self._most = most
 
-    def __missing__(self, start: int) -> tuple[Any, ...]:
-        if len(self) > MAX_KNOWN_WINDOWS:
+    def __missing__(self, start: int) -> Assigned:
+        if len(self) > self._most:
             self.clear()
         found = self[start] = self._make(start)
         return found
 
 
-def _interval(start: int, end: int) -> Any:
-    return window.IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+def _interval(start: int, end: int) -> Interval:
+    return window.IntervalWindow(moment_of(start), moment_of(end))  # type: ignore[no-any-return]

@@ -7,13 +7,12 @@ are bad. What the batch's least and greatest values exclude is not looked for ro
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from headrace.plan.expressions import Operation
 from headrace.plan.shapes import ScalarKind
-from headrace.worker.columns.column import Mask
+from headrace.worker.columns.column import Data, Mask
 from headrace.worker.columns.vectors import (
     EXACT,
     INT_MAX,
@@ -110,7 +109,11 @@ def _whole(a: Vector) -> Vector:
     return Vector(_INT, a.data, bounds=a.bounds())
 
 
-def _floats(a: Vector) -> Any:
+#: An array, or one value that stands for all rows.
+_Float = Floats | np.float64
+
+
+def _floats(a: Vector) -> _Float:
     return np.float64(a.data) if a.constant else a.data.astype(np.float64, copy=False)
 
 
@@ -153,7 +156,7 @@ def _by_zero(b: Vector) -> Mask | None:
     return np.atleast_1d(b.data == 0) if low <= 0 <= high else None
 
 
-def _divisor(a: Vector, b: Vector) -> tuple[Any, Mask | None]:
+def _divisor(a: Vector, b: Vector) -> tuple[Data, Mask | None]:
     """What can be divided by without harm, and the rows where it is not the true divisor."""
     size = len(a.data) if b.constant else len(b.data)
     zero = _by_zero(b)
@@ -197,11 +200,11 @@ def _shift_right(a: Vector, b: Vector) -> Vector:
     return Vector(_INT, made, None, bad)
 
 
-def _bits(ufunc: Callable[[Any, Any], Any]) -> Callable[[Vector, Vector], Vector]:
+def _bits(ufunc: np.ufunc) -> Callable[[Vector, Vector], Vector]:
     return lambda a, b: Vector(_INT, ufunc(a.data, b.data))
 
 
-_BITS: dict[Operation, Callable[[Any, Any], Any]] = {
+_BITS: dict[Operation, np.ufunc] = {
     Operation.AND_BITS: np.bitwise_and,
     Operation.OR_BITS: np.bitwise_or,
     Operation.XOR_BITS: np.bitwise_xor,
@@ -234,7 +237,7 @@ def _divide(a: Vector, b: Vector) -> Vector:
     return Vector(_FLOAT, made, None, np.broadcast_to(bad, np.shape(made)) if bad.any() else None)
 
 
-def _float_divmod(x: Any, y: Any) -> tuple[Floats, Floats, Mask | None]:
+def _float_divmod(x: _Float, y: _Float) -> tuple[Floats, Floats, Mask | None]:
     """Quotient and remainder of floats, by the steps that Python takes."""
     zero = np.atleast_1d(y == 0.0)
     rest = np.fmod(x, y)
@@ -248,17 +251,17 @@ def _float_divmod(x: Any, y: Any) -> tuple[Floats, Floats, Mask | None]:
     return down, rest, np.broadcast_to(zero, np.shape(rest)) if zero.any() else None
 
 
-def _float_floor(x: Any, y: Any) -> Vector:
+def _float_floor(x: _Float, y: _Float) -> Vector:
     quotient, _, bad = _float_divmod(x, y)
     return Vector(_FLOAT, quotient, None, bad)
 
 
-def _float_remainder(x: Any, y: Any) -> Vector:
+def _float_remainder(x: _Float, y: _Float) -> Vector:
     _, rest, bad = _float_divmod(x, y)
     return Vector(_FLOAT, rest, None, bad)
 
 
-_FLOATS: dict[Operation, Callable[[Any, Any], Vector]] = {
+_FLOATS: dict[Operation, Callable[[_Float, _Float], Vector]] = {
     Operation.ADD: lambda x, y: Vector(_FLOAT, x + y),
     Operation.SUBTRACT: lambda x, y: Vector(_FLOAT, x - y),
     Operation.MULTIPLY: lambda x, y: Vector(_FLOAT, x * y),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from headrace.plan.shapes import ScalarKind, ScalarShape
 from headrace.worker.beam_types import Value
 from headrace.worker.columns import arithmetic
 from headrace.worker.columns.column import Data, Mask, column_of_objects
-from headrace.worker.columns.vectors import Vector, booleans, union
+from headrace.worker.columns.vectors import Ints, Vector, booleans, union
 
 _FLOAT, _INT, _BOOL, _TEXT = ScalarKind.FLOAT, ScalarKind.INT, ScalarKind.BOOL, ScalarKind.TEXT
 _NUMBERS = (_FLOAT, _INT, _BOOL)
@@ -117,16 +116,17 @@ def _length(arguments: Sequence[Vector], _size: int) -> Vector | None:
     return Vector(_INT, _ints(counted), None, union(text.bad, text.missing))
 
 
-def _ints(array: Data) -> Any:
+def _ints(array: Data) -> Ints:
     if array.null_count:
         array = array.fill_null(0)
-    return array.to_numpy(zero_copy_only=False).astype(np.int64)
+    found: Ints = array.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
 
 
 def _extreme(least: bool, arguments: Sequence[Vector], _size: int) -> Vector | None:
     if arguments[0].kind not in (_INT, _FLOAT):
         return None
-    found: Any = arguments[0].data
+    found: Data = arguments[0].data
     for other in arguments[1:]:
         data = other.data
         # Python keeps the first unless a later one is really beyond it: so with NaN and -0.0.
@@ -155,7 +155,7 @@ def _formatted(arguments: Sequence[Vector], size: int) -> Vector | None:
 
 
 def _matching(
-    way: Callable[..., Any], arguments: Sequence[Vector], _size: int
+    way: Callable[..., pa.Array], arguments: Sequence[Vector], _size: int
 ) -> Vector | None:
     if len(arguments) != 2:
         return None
@@ -171,7 +171,9 @@ def _containing(arguments: Sequence[Vector], size: int) -> Vector | None:
     return _matching(pc.match_substring, (text, part), size)
 
 
-def _cased(way: Callable[[Any], Any], arguments: Sequence[Vector], _size: int) -> Vector | None:
+def _cased(
+    way: Callable[[pa.Array], pa.Array], arguments: Sequence[Vector], _size: int
+) -> Vector | None:
     (text,) = arguments
     if text.constant or not _is_ascii(text.data):
         return None  # Arrow's tables of other letters are not Python's
@@ -224,7 +226,7 @@ def _root(arguments: Sequence[Vector], _size: int) -> Vector | None:
     )
 
 
-def _tested(ufunc: Callable[[Any], Any], arguments: Sequence[Vector], _size: int) -> Vector | None:
+def _tested(ufunc: np.ufunc, arguments: Sequence[Vector], _size: int) -> Vector | None:
     (value,) = arguments
     if value.constant or value.kind is not _FLOAT:
         return None

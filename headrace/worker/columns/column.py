@@ -23,9 +23,9 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Positions: TypeAlias = npt.NDArray[np.int64]
 #: A NumPy array, or one of Arrow's, which have no types.
 Data: TypeAlias = Any
-Reader: TypeAlias = Callable[[Any], Iterable[Value]]
+Reader: TypeAlias = Callable[[pa.Array], Iterable[Value]]
 
-DTYPES: dict[ScalarKind, Any] = {
+DTYPES: dict[ScalarKind, type[np.generic]] = {
     ScalarKind.BOOL: np.bool_,
     ScalarKind.INT: np.int64,
     ScalarKind.FLOAT: np.float64,
@@ -33,7 +33,7 @@ DTYPES: dict[ScalarKind, Any] = {
     ScalarKind.NONE: np.bool_,
     ScalarKind.OTHER: np.object_,
 }
-ARROW: dict[ScalarKind, Any] = {
+ARROW: dict[ScalarKind, pa.DataType] = {
     ScalarKind.BOOL: pa.bool_(),
     ScalarKind.INT: pa.int64(),
     ScalarKind.FLOAT: pa.float64(),

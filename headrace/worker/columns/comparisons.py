@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.plan.expressions import Constant, Operation
-from headrace.plan.shapes import ScalarKind
+from headrace.plan.shapes import ScalarKind, ScalarShape
 from headrace.worker.beam_types import Value
-from headrace.worker.columns.column import ARROW, DTYPES, Data, Mask
+from headrace.worker.columns.column import ARROW, DTYPES, Column, Data, Mask, column_of_objects
 from headrace.worker.columns.vectors import (
     EXACT,
     INT_MAX,
@@ -32,7 +31,7 @@ from headrace.worker.columns.vectors import (
 _FLOAT, _INT, _BOOL = ScalarKind.FLOAT, ScalarKind.INT, ScalarKind.BOOL
 _ARROW_KINDS = (ScalarKind.TEXT, ScalarKind.BYTES)
 
-_NUMBERS: dict[Operation, Callable[[Any, Any], Any]] = {
+_NUMBERS: dict[Operation, np.ufunc] = {
     Operation.EQUAL: np.equal,
     Operation.NOT_EQUAL: np.not_equal,
     Operation.LESS: np.less,
@@ -40,7 +39,7 @@ _NUMBERS: dict[Operation, Callable[[Any, Any], Any]] = {
     Operation.GREATER: np.greater,
     Operation.GREATER_EQUAL: np.greater_equal,
 }
-_TEXTS: dict[Operation, Callable[[Any, Any], Any]] = {
+_TEXTS: dict[Operation, Callable[[Data, Data], pa.Array]] = {
     Operation.EQUAL: pc.equal,
     Operation.NOT_EQUAL: pc.not_equal,
     Operation.LESS: pc.less,
@@ -70,11 +69,11 @@ def compare(operation: Operation, a: Vector, b: Vector, size: int) -> Vector:
     return Vector(_BOOL, same if operation is Operation.EQUAL else ~same, None, bad)
 
 
-def _text(a: Vector) -> Any:
+def _text(a: Vector) -> Data:
     return pa.scalar(a.data, ARROW[a.kind]) if a.constant else a.data
 
 
-def _alike(a: Vector, b: Vector) -> tuple[Any, Any, Mask | None]:
+def _alike(a: Vector, b: Vector) -> tuple[Data, Data, Mask | None]:
     """Both operands in one type, and the rows where that changes one of them."""
     if (a.kind is _FLOAT) == (b.kind is _FLOAT):
         return a.data, b.data, None
@@ -158,7 +157,39 @@ class Keys:
         return found
 
 
-@functools.lru_cache(maxsize=256)
+class _Constants:
+    """Constants of a step, told apart by which they are: to hash a thousand takes too long."""
+
+    __slots__ = ("constants",)
+
+    def __init__(self, constants: tuple[Constant, ...]) -> None:
+        self.constants = constants
+
+    def __hash__(self) -> int:
+        return id(self.constants)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Constants) and self.constants is other.constants
+
+
 def keys_of(constants: tuple[Constant, ...], kind: ScalarKind) -> Keys:
-    """The keys for a column of a kind, made once."""
-    return Keys(constants, kind)
+    """The keys for a column of a kind, made once for these very constants."""
+    return _keys(_Constants(constants), kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _keys(held: _Constants, kind: ScalarKind) -> Keys:
+    return Keys(held.constants, kind)
+
+
+def values_of(constants: tuple[Constant, ...], kind: ScalarKind) -> Column:
+    """The column of what is looked up, with None behind it; made once for these very constants."""
+    return _values(_Constants(constants), kind)
+
+
+@functools.lru_cache(maxsize=256)
+def _values(held: _Constants, kind: ScalarKind) -> Column:
+    shape = ScalarShape(kind, nullable=True)
+    made = column_of_objects([*(c.value for c in held.constants), None], shape)
+    assert made is not None  # constants that do not fit are not lowered
+    return made

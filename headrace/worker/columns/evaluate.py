@@ -38,7 +38,7 @@ from headrace.plan.shapes import ScalarKind, ScalarShape, Shape, leaves_of
 from headrace.worker.columns import arithmetic
 from headrace.worker.columns.calls import by_python, call
 from headrace.worker.columns.column import ARROW, DTYPES, Column, Data, Mask, column_of_objects
-from headrace.worker.columns.comparisons import compare, keys_of
+from headrace.worker.columns.comparisons import compare, keys_of, values_of
 from headrace.worker.columns.values import ColumnValues
 from headrace.worker.columns.vectors import Vector, of_column, spread, truth, union, within
 
@@ -62,9 +62,8 @@ def calling(lowered: Lowered) -> frozenset[int]:
             found.add(id(node))
         return id(node) in found
 
-    for root in (lowered.gives, lowered.keeps):
-        if root is not None:
-            look(root)
+    for root in lowered.roots:
+        look(root)
     return frozenset(found)
 
 
@@ -224,9 +223,7 @@ class Evaluation:
         kind = _kind(node)
         places = keys_of(node.keys, operand.kind).places(operand, self._size)
         there = places >= 0
-        nullable = ScalarShape(kind, nullable=True)
-        table = column_of_objects([*(c.value for c in node.values), None], nullable)
-        assert table is not None  # constants that do not fit are not lowered
+        table = values_of(node.values, kind)
         found = of_column(table.take(np.where(there, places, len(node.values))))
         if node.default is None:
             return found.with_bad(operand.bad, ~there)

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.plan.clocks import MAX_TIME, MIN_TIME
 from headrace.plan.expressions import Lowered
+from headrace.plan.shapes import ScalarKind
 from headrace.worker.columns.column import Mask, Positions
 from headrace.worker.columns.evaluate import Evaluation, calling, void
 from headrace.worker.columns.values import ColumnValues
-from headrace.worker.columns.vectors import truth, union, within
+from headrace.worker.columns.vectors import spread, truth, union, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Outcome:
     values: ColumnValues  # one for each row of the batch; what stands at a row of `back` is void
     keep: Mask | None = None  # rows that have an output; None: all. At a row of `back` it is void
     back: Positions | None = None  # rows for the user's own function, in order; None: none
+    times: Positions | None = None  # microseconds, where the function gives its outputs a time
 
 
 Kernel = Callable[[ColumnValues], Outcome]
@@ -61,14 +64,25 @@ def _computed(lowered: Lowered, calls: frozenset[int], values: ColumnValues) -> 
         leaves, unsure = evaluation.columns(lowered.gives, keep)
         bad = union(bad, unsure if keep is None else within(unsure, keep))
         results = ColumnValues(lowered.gives.shape, leaves, size)
+    times: Positions | None = None
+    if lowered.micros is not None:
+        found = evaluation.of(lowered.micros, keep)
+        times = spread(found, ScalarKind.INT, size)
+        low, high = found.bounds()
+        far = None
+        if low < MIN_TIME or high > MAX_TIME:
+            far = (times < MIN_TIME) | (times > MAX_TIME)
+        unsure = union(found.bad, found.all_missing(size), far)
+        bad = union(bad, unsure if keep is None else within(unsure, keep))
     back = None if bad is None else np.flatnonzero(bad)
-    return Outcome(results, keep, None if back is None or not len(back) else back)
+    return Outcome(results, keep, None if back is None or not len(back) else back, times)
 
 
 def _all_back(lowered: Lowered, values: ColumnValues) -> Outcome:
     nothing = np.zeros(len(values), np.bool_)
     empty = void(lowered.result, len(values))
     keep = None if lowered.keeps is None else nothing
+    times = None if lowered.micros is None else np.zeros(len(values), np.int64)
     return Outcome(
-        ColumnValues(lowered.result, empty, len(values)), keep, np.arange(len(values))
+        ColumnValues(lowered.result, empty, len(values)), keep, np.arange(len(values)), times
     )

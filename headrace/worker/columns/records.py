@@ -11,15 +11,15 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import starmap
 from operator import attrgetter
-from typing import Any
 
 from apache_beam import Row
 from apache_beam.internal import pickler
 from apache_beam.portability.api import schema_pb2
+from apache_beam.transforms import core
 from apache_beam.typehints import schemas
 
 from headrace.plan.shapes import ClassFound, RecordShape
-from headrace.worker.beam_types import Value
+from headrace.worker.beam_types import Key, Value
 
 
 @functools.lru_cache(maxsize=1024)
@@ -28,6 +28,9 @@ def class_of(shape: RecordShape) -> type:
     match shape.found:
         case ClassFound.ROW:
             return Row  # type: ignore[no-any-return]
+        case ClassFound.DYNAMIC:
+            made = core._dynamic_named_tuple(shape.name, shape.names)  # noqa: SLF001 (no other door)
+            return made  # type: ignore[no-any-return]
         case ClassFound.BY_SCHEMA:
             schema = schema_pb2.Schema.FromString(shape.payload)
             return schemas.named_tuple_from_schema(schema)  # type: ignore[no-any-return]
@@ -64,10 +67,15 @@ def fields_of(records: Sequence[Value], shape: RecordShape) -> list[Sequence[Val
     return [list(map(attrgetter(name), records)) for name in shape.names]
 
 
-def _is_plain(record: Any, names: tuple[str, ...], cls: type) -> bool:
+def _is_plain(record: Value, names: tuple[str, ...], cls: type) -> bool:
     """Whether a record has its fields and nothing beside them."""
     try:
         held = vars(record)
     except TypeError:  # slots: it can have no others
         return all(f.name in names for f in dataclasses.fields(cls))
     return tuple(held) == names
+
+
+def has_keys(held: dict[Key, Value], names: tuple[str, ...]) -> bool:
+    """Whether a dict has just these keys, in this order, and none that only equals one of them."""
+    return tuple(held) == names and all(type(key) is str for key in held)

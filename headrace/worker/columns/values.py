@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import compress, repeat
-from typing import Any
+
+import pyarrow as pa
 
 from headrace.plan.shapes import (
-    OneInList,
+    DictShape,
+    FixedList,
     RecordShape,
     ScalarShape,
     Shape,
@@ -31,7 +33,7 @@ from headrace.worker.columns.column import (
     concatenated,
 )
 from headrace.worker.columns.lazy import LazyColumn
-from headrace.worker.columns.records import fields_of, maker
+from headrace.worker.columns.records import fields_of, has_keys, maker
 
 
 class ColumnValues:
@@ -70,11 +72,6 @@ class ColumnValues:
         if self._objects is None:
             self._objects = list(_made(self.shape, iter(self.leaves), self.size))
         return self._objects
-
-    @property
-    def has_objects(self) -> bool:
-        """Whether the objects are made already."""
-        return self._objects is not None
 
     @property
     def is_whole(self) -> bool:
@@ -135,7 +132,7 @@ def of_objects(objects: Sequence[Value], shape: Shape) -> ColumnValues | None:
 
 
 def of_arrow(
-    arrays: Sequence[Any], shape: Shape, size: int, readers: Sequence[Reader | None] = ()
+    arrays: Sequence[pa.Array], shape: Shape, size: int, readers: Sequence[Reader | None] = ()
 ) -> ColumnValues | None:
     """The columns that a source has brought, one array for each item of the shape.
 
@@ -157,7 +154,7 @@ def of_arrow(
 
 
 def of_source(
-    load: Callable[[int], Any], shape: Shape, size: int, readers: Sequence[Reader | None]
+    load: Callable[[int], pa.Array], shape: Shape, size: int, readers: Sequence[Reader | None]
 ) -> ColumnValues | None:
     """The columns of a source that reads each of them when it is asked for.
 
@@ -182,7 +179,7 @@ def of_source(
 
 
 def _loaded(
-    load: Callable[[int], Any], place: int, shape: ScalarShape, read: Reader | None
+    load: Callable[[int], pa.Array], place: int, shape: ScalarShape, read: Reader | None
 ) -> Column:
     array = load(place)
     made = column_of_arrow(array, shape, read)
@@ -210,8 +207,13 @@ def _made(shape: Shape, leaves: Iterator[Column], size: int) -> Iterable[Value]:
         case RecordShape(items=items):
             parts = [_made(item, leaves, size) for item in items]
             return maker(shape)(zip(*parts, strict=True) if parts else repeat((), size))
-        case OneInList(items=(item,)):
-            return [[value] for value in _made(item, leaves, size)]
+        case FixedList(items=items):
+            parts = [_made(item, leaves, size) for item in items]
+            return map(list, zip(*parts, strict=True)) if parts else [[] for _ in range(size)]
+        case DictShape(names=names, items=items):
+            parts = [_made(item, leaves, size) for item in items]
+            rows = zip(*parts, strict=True) if parts else repeat((), size)
+            return (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _collect(objects: Sequence[Value], shape: Shape, leaves: list[Column]) -> bool:
@@ -222,8 +224,8 @@ def _collect(objects: Sequence[Value], shape: Shape, leaves: list[Column]) -> bo
                 return False
             leaves.append(made)
             return True
-        case TupleShape(items=items):
-            plain = set(map(type, objects)) <= {tuple}
+        case TupleShape(items=items) | FixedList(items=items):
+            plain = set(map(type, objects)) <= {tuple if type(shape) is TupleShape else list}
             if not plain or not set(map(len, objects)) <= {len(items)}:
                 return False
             parts = list(zip(*objects, strict=True)) if objects else [() for _ in items]
@@ -231,14 +233,15 @@ def _collect(objects: Sequence[Value], shape: Shape, leaves: list[Column]) -> bo
         case RecordShape(items=items):
             found = fields_of(objects, shape)
             return found is not None and all(map(_collect, found, items, repeat(leaves)))
-        case OneInList(items=(item,)):
-            if not set(map(type, objects)) <= {list} or not set(map(len, objects)) <= {1}:
+        case DictShape(names=names, items=items):
+            if not all(type(o) is dict and has_keys(o, names) for o in objects):
                 return False
-            return _collect([value for (value,) in objects], item, leaves)
+            held = [[o[name] for o in objects] for name in names]
+            return all(map(_collect, held, items, repeat(leaves)))
 
 
 def _collect_arrow(
-    array: Any, shape: Shape, leaves: list[Column], read: Reader | None
+    array: pa.Array, shape: Shape, leaves: list[Column], read: Reader | None
 ) -> bool:
     if isinstance(shape, ScalarShape):
         made = column_of_arrow(array, shape, read)

@@ -8,7 +8,7 @@ row that is marked means nothing. Masks are never changed once they are made.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -121,7 +121,7 @@ def of_column(column: Column) -> Vector:
     return Vector(column.kind, column.data, column.missing)
 
 
-def booleans(array: Any) -> Mask:
+def booleans(array: pa.Array) -> Mask:
     """An Arrow array of truth values, null where something was missing, as a mask."""
     if array.null_count:
         array = array.fill_null(False)

@@ -10,7 +10,6 @@ import marshal
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 from apache_beam import coders
 from apache_beam.coders.coder_impl import create_OutputStream
@@ -19,9 +18,10 @@ from headrace.worker.batched.batches import Columns, Meta, elements, pick
 from headrace.worker.batched.column_batches import as_rows
 from headrace.worker.batched.column_combining import owned
 from headrace.worker.batched.weights import HEAVY_BYTES, WAITING_BYTES, weight
-from headrace.worker.beam_types import Coder, Element, Key, Value, WindowedCoder
+from headrace.worker.beam_types import Coder, Element, Key, Value, WindowedCoder, Windows
 from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.grouping_kind import Grouping
+from headrace.worker.exchange.key_columns import KeyColumns
 from headrace.worker.exchange.keyed_columns import HeldColumns
 from headrace.worker.exchange.keys import ShardOf, deal
 from headrace.worker.exchange.merging import Combining, Merging
@@ -54,8 +54,23 @@ class GroupWriter:
         super_tuple_bytes: int,
         fixed_shard: int | None = None,
         sliced: bool = False,
+        spans: bool = False,
         combining: Combining | None = None,
     ) -> None:
+        """Describe a writer.
+
+        Args:
+            channel: where the super tuples go.
+            windowed_coder: of the pairs.
+            grouping: how they are grouped.
+            send: takes super tuples.
+            shards: among how many the keys are divided.
+            super_tuple_bytes: what a super tuple should have.
+            fixed_shard: where all of it goes; None: each key to its own.
+            sliced: the reader keeps slices of windows.
+            spans: a `GENERAL` grouping needs only the bounds of windows, see `spans_suffice`.
+            combining: how values are merged, where they are accumulators.
+        """
         kv_coder = windowed_coder.wrapped_value_coder
         self._key_coder, value_coder = kv_coder.key_coder(), kv_coder.value_coder()
         self._key_encode = self._key_coder.get_impl().encode
@@ -71,6 +86,7 @@ class GroupWriter:
         self._held_bytes = 0  # of texts and the like; numbers are bounded by `limit`
         self._seq = 0
         self._grouping = grouping
+        self._spans = grouping is Grouping.SESSIONS or (spans and grouping is Grouping.GENERAL)
         #: Whether one accumulator may stand for several windows: the reader keeps slices.
         self.shares_windows = sliced and grouping is Grouping.INTERVALS
         self._windowed_value = coders.WindowedValueCoder(
@@ -92,20 +108,20 @@ class GroupWriter:
 
     def _build(self, value_coder: Coder) -> None:
         self._pairs = pairs = PlainPairs(self._key_coder, value_coder)
-        self._bulk = Bulk(
-            pairs.key_types, pairs.value_types, pairs.value_tuple, pairs.value_list
-        )
+        keys = KeyColumns(self._key_coder)
+        self._bulk = Bulk(keys, value_coder, pairs.value_types, pairs.value_list)
         #: Whether pairs may come as columns; where windows merge, each row is looked at.
         by_table = self._grouping in (Grouping.GLOBAL, Grouping.INTERVALS)
-        self.takes_columns = bool(pairs.key_types) and by_table
-        if self._grouping is Grouping.GENERAL or not pairs:
-            self._write: Callable[[list[Value], Meta], None] = self._write_rows
+        self.takes_columns = bool(keys) and by_table
+        self._write: Callable[[list[Value], Meta], None] = self._write_rows
+        if not pairs:
+            return
+        if self._spans:
+            self._write = self._write_spans
         elif self._grouping is Grouping.GLOBAL:
             self._table = defaultdict(list)
             self._write = self._write_global
-        elif self._grouping is Grouping.SESSIONS:
-            self._write = self._write_spans
-        else:
+        elif self._grouping is Grouping.INTERVALS:
             self._write = self._write_windowed
 
     def process(self, element: Element) -> None:
@@ -116,7 +132,10 @@ class GroupWriter:
         """Take a batch."""
         if self._columns:
             self._ship_columns()  # they came before
-        self._write(values, meta)
+        if self.merging is None or not self.merging.takes(values, meta):
+            self._write(values, meta)
+        elif self.merging.is_full:
+            self._ship_merged(self.merging)
 
     def write_columns(self, values: ColumnValues, meta: Meta) -> None:
         """Take a batch of columns; pairs that may travel in bulk are sent as columns."""
@@ -138,7 +157,7 @@ class GroupWriter:
 
     def _ship_columns(self) -> None:
         is_global = self._grouping is Grouping.GLOBAL
-        if self._columns.rows < FEW_ROWS:
+        if self._columns.rows < FEW_ROWS and not self._columns.of_records:
             for windows, groups in dealt(self._columns.take(), by_window=not is_global):
                 table = self._table if is_global else self._window_table(windows)
                 for key, more in groups:
@@ -154,16 +173,12 @@ class GroupWriter:
     def _ship(self) -> None:
         if self._grouping is Grouping.GLOBAL:
             self._ship_global()
-        elif self._grouping is Grouping.SESSIONS:
+        elif self._spans:
             self._ship_spans()
         else:
             self._ship_windowed()
 
     def _write_rows(self, values: list[Value], meta: Meta) -> None:
-        if self.merging is not None and self.merging.takes(values, meta):
-            if self.merging.is_full:
-                self._ship_merged(self.merging)
-            return
         for element in elements(values, meta):
             self._row(element)
 
@@ -175,7 +190,7 @@ class GroupWriter:
         self._held_bytes += found.size
         return zip(found.keys, found.values, strict=True)
 
-    def _plain(self, pair: Any) -> Any:
+    def _plain(self, pair: Value) -> Value:
         """Give the pair if it may travel in bulk."""
         size = weight((pair,))
         if size >= HEAVY_BYTES:
@@ -207,7 +222,7 @@ class GroupWriter:
         if every is None:
             table = self._window_table(meta.windows)
         sure = self._all_plain(values)
-        last: Any = None
+        last: Windows | None = None
         for i, pair in enumerate(values if sure is None else sure):
             plain = pair if sure is not None else self._plain(pair)
             if plain is None:
@@ -224,7 +239,8 @@ class GroupWriter:
 
     def _write_spans(self, values: list[Value], meta: Meta) -> None:
         every = meta.windows if type(meta) is Columns else None
-        windows = () if every is not None else meta.windows
+        last: Windows | None = None
+        bounds = [] if every is not None else _bounds(meta.windows)
         table: dict[Key, tuple[list[int], list[int], list[Value]]] = self._table
         find = table.get
         sure = self._all_plain(values)
@@ -234,23 +250,26 @@ class GroupWriter:
                 for element in elements([pair], pick(meta, [i])):
                     self._row(element)
                 continue
+            if every is not None and every[i] is not last:
+                last = every[i]
+                bounds = _bounds(last)
             key, value = plain
             held = find(key)
             if held is None:
                 held = table[key] = ([], [], [])
             starts, ends, found = held
-            for window in windows if every is None else every[i]:
-                starts.append(_in_millis(window._start_micros))  # noqa: SLF001 (builds no object)
-                ends.append(_in_millis(window._end_micros))  # noqa: SLF001 (the same)
+            for start, end in bounds:
+                starts.append(start)
+                ends.append(end)
                 found.append(value)
-                self._held += 1
+            self._held += len(bounds)
         if self._is_full():
             self._ship_spans()
 
     def _is_full(self) -> bool:
         return self._held >= self._limit or self._held_bytes >= WAITING_BYTES
 
-    def _window_table(self, windows: Any) -> dict[Key, list[Value]]:
+    def _window_table(self, windows: Windows) -> dict[Key, list[Value]]:
         windows = tuple(windows)
         found = self._table.get(windows)
         if found is None:
@@ -347,6 +366,9 @@ class GroupWriter:
             self._ship_rows(shard)
 
 
-def _in_millis(micros: int) -> int:
-    """Cut the bound of a window to whole milliseconds, as the coder of rows does."""
-    return micros - micros % 1_000
+def _bounds(windows: Windows) -> list[tuple[int, int]]:
+    """Give the bounds of windows, cut to whole milliseconds as the coder of rows does."""
+    return [
+        (w._start_micros // 1_000 * 1_000, w._end_micros // 1_000 * 1_000)  # type: ignore[attr-defined]  # noqa: SLF001 (intervals)
+        for w in windows
+    ]

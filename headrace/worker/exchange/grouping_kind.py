@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.transforms import trigger, window
 
 from headrace.worker.beam_types import Windowing
@@ -35,6 +36,17 @@ def grouping_of(windowing: Windowing) -> Grouping:
     if fires_once and type(fn) is window.Sessions:
         return Grouping.SESSIONS
     return Grouping.INTERVALS if fires_once and plain_intervals else Grouping.GENERAL
+
+
+def spans_suffice(windowing: Windowing) -> bool:
+    """Whether an element's windows are intervals, and no pane asks for the time of an element.
+
+    Then a pair can travel with the bounds of its windows alone.
+    """
+    return (
+        type(windowing.windowfn.get_window_coder()) is IntervalWindowCoder
+        and windowing.timestamp_combiner == window.TimestampCombiner.OUTPUT_AT_EOW
+    )
 
 
 def _in_millis(fn: Any) -> bool:

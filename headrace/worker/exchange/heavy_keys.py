@@ -8,7 +8,8 @@ number of counters.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from headrace.worker.beam_types import Key
 
 #: No key is called heavy before so many elements have gone by.
 LEAST_ELEMENTS = 1_000
@@ -31,10 +32,10 @@ class HeavyKeys:
     def __init__(self, share: float, counters: int | None = None) -> None:
         self._share = share
         self._most = max(16, round(4 / share)) if counters is None else counters
-        self.counts: dict[Any, int] = {}  # lower bounds, of the keys that are counted
+        self.counts: dict[Key, int] = {}  # lower bounds, of the keys that are counted
         self.total = 0
 
-    def see(self, came: Mapping[Any, int]) -> None:
+    def see(self, came: Mapping[Key, int]) -> None:
         """Take the counts of some elements, the more at a time the better."""
         self.total += sum(came.values())
         counts = dict(came)
@@ -48,7 +49,7 @@ class HeavyKeys:
         self.counts = counts
 
     @property
-    def found(self) -> dict[Any, int]:
+    def found(self) -> dict[Key, int]:
         """The heavy keys, with their counts."""
         if self.total < LEAST_ELEMENTS:
             return {}

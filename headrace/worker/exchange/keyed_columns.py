@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.errors import TransportError
 from headrace.plan.shapes import (
-    OneInList,
+    ClassFound,
+    DictShape,
+    FixedList,
+    RecordShape,
     ScalarKind,
     ScalarShape,
     Shape,
     TupleShape,
     leaves_of,
 )
-from headrace.worker.batched.column_batches import Places, Started
+from headrace.worker.batched.column_batches import RowNumbers, Started
 from headrace.worker.batched.column_combining import Pairs, joined
+from headrace.worker.batched.near_numbers import by_number
+from headrace.worker.beam_types import Windows
 from headrace.worker.columns.column import ARROW, Column
 from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.keys import ShardOf
@@ -33,8 +38,6 @@ from headrace.worker.exchange.keys import ShardOf
 Span = tuple[int, int]
 
 _LENGTH_BYTES = 4
-#: Radix sort, ten times as fast, is there for numbers of 16 bits.
-_SHORT = 1 << 16
 _KINDS = {kind.value: kind for kind in ScalarKind}
 
 
@@ -43,7 +46,7 @@ class Keyed(NamedTuple):
 
     pairs: ColumnValues  # of key and value
     windows: list[list[Span]]  # sets of windows; none where there is but the global one
-    places: Places | None  # for each pair, which set it stands in; None: all in the first
+    places: RowNumbers | None  # for each pair, which set it stands in; None: all in the first
 
 
 class HeldColumns:
@@ -58,6 +61,11 @@ class HeldColumns:
 
     def __bool__(self) -> bool:
         return bool(self._held)
+
+    @property
+    def of_records(self) -> bool:
+        """Whether keys are records: no table of objects has them as they are."""
+        return bool(self._held) and isinstance(self._held[0].keys.shape, RecordShape)
 
     def goes_with(self, pairs: Pairs) -> bool:
         """Whether these can be sent together with those that wait."""
@@ -77,13 +85,12 @@ class HeldColumns:
         """Give for each shard that gets some: its number, how many, and their payload."""
         pairs = self.take()
         keys, values = pairs.keys, pairs.values
-        windows: Any = pairs.windows if by_window else None
+        windows: Started | Windows | None = pairs.windows if by_window else None
         if self._fixed is not None or self._shards == 1:
             yield self._fixed or 0, len(values), _payload(keys, values, windows)
             return
-        shards = self._shard_of.of_column(keys)
-        short = shards.astype(np.uint16) if self._shards <= _SHORT else shards
-        order = np.argsort(short, kind="stable")  # in their order
+        shards = self._shard_of.of_columns(keys)
+        order = by_number(shards, self._shards)  # in their order
         keys, values = keys.take(order), values.take(order)
         if type(windows) is Started:
             windows = Started(windows.starts[order], windows.known)
@@ -97,10 +104,12 @@ class HeldColumns:
                 yield shard, end - start, part
 
 
-def _payload(keys: Column, values: ColumnValues, windows: Any) -> bytes:
+def _payload(
+    keys: ColumnValues, values: ColumnValues, windows: Started | Windows | None
+) -> bytes:
     """Write pairs; windows are `Started`, those that all share, or None where there is only one."""
-    key = ScalarShape(keys.kind)
-    columns = [keys, *values.leaves]
+    key = keys.shape
+    columns = [*keys.leaves, *values.leaves]
     arrays = [_small(column) for column in columns]
     spans: list[list[Span]] = []
     if type(windows) is Started:
@@ -139,9 +148,9 @@ def read_keyed(payload: bytes) -> Keyed:
     return Keyed(ColumnValues(shape, leaves, batch.num_rows), windows, places)
 
 
-def _spans(windows: Any) -> list[Span]:
+def _spans(windows: Windows) -> list[Span]:
     return [
-        (w._start_micros, w._end_micros)  # noqa: SLF001 (the public ones build objects)
+        (w._start_micros, w._end_micros)  # type: ignore[attr-defined]  # noqa: SLF001 (intervals)
         for w in windows
     ]
 
@@ -175,16 +184,29 @@ def _code(shape: Shape) -> Any:
             return kind.value, nullable
         case TupleShape(items=items):
             return list(map(_code, items))
-        case OneInList(items=(item,)):
-            return {"one": _code(item)}
+        case FixedList(items=items):
+            return {"list": list(map(_code, items))}
+        case DictShape(names=names, items=items):
+            return {"dict": names, "items": list(map(_code, items))}
+        case RecordShape(items=items):
+            return {
+                "record": (shape.name, shape.names, shape.found.value, shape.payload),
+                "is_tuple": shape.is_tuple,
+                "items": list(map(_code, items)),
+            }
         case _:
-            msg = f"{shape} does not travel as columns"
-            raise TransportError(msg)
+            assert_never(shape)
 
 
 def _shape(code: Any) -> Shape:
+    if isinstance(code, dict) and "list" in code:
+        return FixedList(tuple(map(_shape, code["list"])))
+    if isinstance(code, dict) and "dict" in code:
+        return DictShape(code["dict"], tuple(map(_shape, code["items"])))
     if isinstance(code, dict):
-        return OneInList((_shape(code["one"]),))
+        name, names, found, payload = code["record"]
+        items = tuple(map(_shape, code["items"]))
+        return RecordShape(name, names, items, ClassFound(found), payload, code["is_tuple"])
     if isinstance(code, list):
         return TupleShape(tuple(map(_shape, code)))
     kind, nullable = code

@@ -9,10 +9,11 @@ import numpy as np
 from apache_beam import coders
 from numpy.typing import NDArray
 
-from headrace.plan.shapes import ScalarKind
+from headrace.plan.shapes import INT
+from headrace.worker.batched.column_groups import group_columns
 from headrace.worker.batched.plain_values import FAITHFUL, scalar_types, unwrap
 from headrace.worker.beam_types import Coder, Key, Value
-from headrace.worker.columns.column import Column
+from headrace.worker.columns.values import ColumnValues
 
 #: In 64 bits a product has what Python's has in its lowest 64, whatever the sign.
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -60,15 +61,18 @@ class ShardOf:
             return [crc32(key.encode("utf-8", "surrogatepass")) % shards for key in keys]
         return list(map(self.faithful, keys))
 
-    def of_column(self, keys: Column) -> NDArray[np.int64]:
-        """Give the shards of a column of faithful keys, each as `faithful` gives it."""
-        if keys.kind is ScalarKind.INT:
-            hashed = keys.data.astype(np.uint64) * _MULTIPLIER >> np.uint64(32)
+    def of_columns(self, keys: ColumnValues) -> NDArray[np.int64]:
+        """Give the shards of keys that are columns, each as `any` gives it.
+
+        Keys are faithful, or records of faithful fields, whose bytes say where they go.
+        """
+        if keys.shape == INT:
+            hashed = keys.leaves[0].data.astype(np.uint64) * _MULTIPLIER >> np.uint64(32)
             made: NDArray[np.int64] = (hashed % np.uint64(self._shards)).astype(np.int64)
             return made
-        found = keys.arrow().dictionary_encode()
-        shards = np.array(self.each(found.dictionary.to_pylist()), np.int64)
-        of_keys: NDArray[np.int64] = shards[found.indices.to_numpy()]
+        found = group_columns(keys, None)
+        shards = np.array(self.each(found.keys.objects()), np.int64)
+        of_keys: NDArray[np.int64] = shards[found.numbers]
         return of_keys
 
     def each_of_any(self, keys: list[Key]) -> list[int]:

@@ -7,24 +7,25 @@ how many they are, since triggers count, and at what times they were, where pane
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.coders.coder_impl import create_InputStream
 
-from headrace.worker.beam_types import Element, Value
+from headrace.worker.beam_types import Decode, Element, Encode, OutStream, Value, Windows
 
 
 class Merged(NamedTuple):
     """One accumulator of several elements that have the same key and the same windows."""
 
     value: Value
-    windows: Sequence[Any]
+    windows: Windows
     elements: int  # how many it stands for
     times: list[int]  # theirs in microseconds, each time once, in order; empty if nobody asks
 
 
 def write_merged(
-    stream: Any, encode: Any, name: bytes, element: Element, count: int, times: Sequence[int]
+    stream: OutStream, encode: Encode, name: bytes, element: Element, count: int,
+    times: Sequence[int],
 ) -> None:
     """Write one merged element.
 
@@ -46,7 +47,7 @@ def write_merged(
         before = millis
 
 
-def read_merged(payload: bytes, decode: Any) -> Iterator[tuple[bytes, Merged]]:
+def read_merged(payload: bytes, decode: Decode) -> Iterator[tuple[bytes, Merged]]:
     """Read what `write_merged` wrote: encoded keys and their merged elements."""
     stream = create_InputStream(payload)
     while stream.size() > 0:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.coders.coder_impl import create_OutputStream
 from apache_beam.utils import windowed_value
@@ -20,7 +20,7 @@ from headrace.worker.batched.batches import Columns, Meta
 from headrace.worker.batched.chains import augment
 from headrace.worker.batched.plain_values import FAITHFUL, scalar_types
 from headrace.worker.batched.weights import WAITING_BYTES, weight
-from headrace.worker.beam_types import Coder, Key, Value
+from headrace.worker.beam_types import Coder, CoderImpl, Key, OutStream, Value, Windows
 from headrace.worker.exchange.heavy_keys import HeavyKeys
 from headrace.worker.exchange.merged_rows import write_merged
 
@@ -64,8 +64,8 @@ class Parcel(NamedTuple):
 class _Table(NamedTuple):
     """What is held for one set of windows, by the names of keys."""
 
-    accumulators: dict[Any, list[Value]]
-    times: dict[Any, list[int]]
+    accumulators: dict[Key, list[Value]]
+    times: dict[Key, list[int]]
 
 
 class Merging:
@@ -79,7 +79,7 @@ class Merging:
     """
 
     def __init__(
-        self, combining: Combining, key_coder: Coder, windowed_coder: Any, shards: int
+        self, combining: Combining, key_coder: Coder, windowed_coder: CoderImpl, shards: int
     ) -> None:
         self._merge, self._step, self._timed = combining
         self._plain_types = scalar_types(key_coder) & FAITHFUL
@@ -88,7 +88,7 @@ class Merging:
         self._encode = windowed_coder.encode_to_stream
         self._hot_share = HOT_PART / shards
         self._heavy = HeavyKeys(self._hot_share)
-        self._tables: dict[Any, _Table] = {}  # by windows
+        self._tables: dict[Windows, _Table] = {}
         self._held = 0
         self._bytes = 0
         self._rest = 0  # elements that are yet to be let through
@@ -104,7 +104,7 @@ class Merging:
             return False
         names = self._names(values)
         if type(meta) is Columns:
-            last: Any = None
+            last: Windows | None = None
             for i, name in enumerate(names):
                 if meta.windows[i] is not last:
                     last = meta.windows[i]
@@ -128,7 +128,7 @@ class Merging:
         """Whether what is held should travel now."""
         return self._held >= HELD_ELEMENTS or self._bytes >= WAITING_BYTES
 
-    def _names(self, values: list[Value]) -> list[Any]:
+    def _names(self, values: list[Value]) -> list[Key]:
         """Give what stands for the keys in a dict: they themselves if faithful, or their bytes."""
         keys = [key for key, _ in values]
         if self._plain_types.issuperset(map(type, keys)):
@@ -136,7 +136,7 @@ class Merging:
         encode, plain = self._key_encode, self._plain_types
         return [key if type(key) in plain else _Encoded((encode(key),)) for key in keys]
 
-    def _table(self, windows: Any) -> _Table:
+    def _table(self, windows: Windows) -> _Table:
         windows = tuple(windows)
         found = self._tables.get(windows)
         if found is None:
@@ -148,8 +148,8 @@ class Merging:
         tables, self._tables = self._tables, {}
         held, self._held, self._bytes = self._held, 0, 0
         counts: dict[int, int] = {}
-        streams: dict[int, Any] = {}
-        seen: dict[Any, int] = {}
+        streams: dict[int, OutStream] = {}
+        seen: dict[Key, int] = {}
         for windows, table in tables.items():
             end = windows[0].max_timestamp().micros
             for name, found in table.accumulators.items():

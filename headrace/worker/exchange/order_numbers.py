@@ -12,9 +12,10 @@ import marshal
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 from operator import lt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.errors import PlanError
 from headrace.plan.order import BRANCH_BITS, SUB_BITS, PortOrder
@@ -23,6 +24,7 @@ Numbers = Sequence[int]
 
 #: A column of 32-bit numbers: one value; type and bytes; or first, type and bytes of differences.
 Coded = tuple[int] | tuple[str, bytes] | tuple[int, str, bytes]
+_Body = tuple[int, int, int, int] | tuple[int, int, int, list[Coded]]
 
 _RUN, _LIMBS = 0, 1
 _LIMB_BITS = 32
@@ -142,7 +144,7 @@ def pack(numbers: Numbers, width: int, sizes: Sequence[int] | None = None) -> by
     run = _as_run(numbers)
     if run is not None:
         least = min(run[0], run[-1])
-        body: tuple[Any, ...] = (_RUN, run.start, run.step, len(run))
+        body: _Body = (_RUN, run.start, run.step, len(run))
     else:
         least = min(numbers)
         body = (_LIMBS, *_in_limbs(numbers, least))
@@ -214,7 +216,7 @@ def _from_limbs(count: int, shared: int, coded: list[Coded]) -> list[int]:
     ]
 
 
-def _coded(column: np.ndarray[Any, Any]) -> Coded:
+def _coded(column: NDArray[np.uint32]) -> Coded:
     """Code 32-bit numbers: as one if all are equal, else by themselves or by their differences."""
     first = int(column[0]) if len(column) else 0
     high = int(column.max(initial=0))
@@ -230,7 +232,7 @@ def _coded(column: np.ndarray[Any, Any]) -> Coded:
     return np.dtype(own).char, column.astype(own).tobytes()
 
 
-def _decoded(coded: Coded, count: int) -> np.ndarray[Any, Any]:
+def _decoded(coded: Coded, count: int) -> NDArray[np.uint32]:
     match coded:
         case (int(value),):
             return np.full(count, value, np.uint32)

@@ -5,14 +5,15 @@ What came first is shipped first, so that the rows of one writer never overlap b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import compress
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.plan.order import PortOrder
 from headrace.worker.batched.batches import Columns, Meta
-from headrace.worker.beam_types import Element, Value
+from headrace.worker.beam_types import Element, Value, Windows
 from headrace.worker.exchange.fill import Fill
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.order_numbers import Numberer, Numbers, joined, pack
@@ -67,7 +68,7 @@ class OrderedGroupWriter:
         self._fill = Fill(super_tuple_bytes * LONGER * len(shards), MOST_PAIRS)
         self._seq = 0
         self._sets: list[Spans] = []  # of windows
-        self._numbers_of_sets: dict[Any, int] = {}  # by windows: which set it is
+        self._numbers_of_sets: dict[Windows, int] = {}  # which set it is
         self._forget()
 
     def _forget(self) -> None:
@@ -89,7 +90,7 @@ class OrderedGroupWriter:
             self._rows.put(values, meta, numbers)
             return
         self._rows.ship()
-        names: Any = found.keys
+        names: Iterable[Value] = found.keys
         if self._by_window:
             names = zip(self._each_set(len(values), meta), found.keys, strict=True)
         self._places += map(self._index.__getitem__, names)
@@ -109,13 +110,13 @@ class OrderedGroupWriter:
             found.append(its)
         return found
 
-    def _set_of(self, windows: Any) -> int:
+    def _set_of(self, windows: Windows) -> int:
         windows = tuple(windows)
         found = self._numbers_of_sets.get(windows)
         if found is None:
             found = self._numbers_of_sets[windows] = len(self._sets)
             self._sets.append(
-                tuple([(w._start_micros, w._end_micros) for w in windows])  # noqa: SLF001 (builds no object)
+                tuple([(w._start_micros, w._end_micros) for w in windows])  # type: ignore[attr-defined]  # noqa: SLF001 (intervals)
             )
         return found
 
@@ -143,7 +144,8 @@ class OrderedGroupWriter:
         self._forget()
 
     def _emit(
-        self, shard: int, names: list[Name], places: Any, values: list[Value], numbers: Numbers
+        self, shard: int, names: list[Name], places: NDArray[np.uint32], values: list[Value],
+        numbers: Numbers,
     ) -> int:
         payload = pack_run(names, places, values)
         self._send(

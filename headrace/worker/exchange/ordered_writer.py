@@ -7,7 +7,6 @@ rows into order without decoding them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from apache_beam import coders
 from apache_beam.coders.coder_impl import create_OutputStream
@@ -15,14 +14,14 @@ from apache_beam.coders.coder_impl import create_OutputStream
 from headrace.plan.order import PortOrder
 from headrace.worker.batched.batches import Columns, Meta, elements, numbered
 from headrace.worker.batched.cause import Cause
-from headrace.worker.beam_types import Element, Value, WindowedCoder
+from headrace.worker.beam_types import Element, OutStream, Value, WindowedCoder
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.order_numbers import Numberer, Numbers, pack
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 from headrace.worker.exchange.writers import Send
 
 #: Writes one element into a stream of bytes.
-Encode = Callable[[Element, Any], None]
+Encode = Callable[[Element, OutStream], None]
 #: Gives the slots that values go to.
 Where = Callable[[list[Value]], Sequence[int]]
 
@@ -166,7 +165,7 @@ def keyed_row_encoder(windowed_coder: WindowedCoder) -> Encode:
         pair.value_coder(), windowed_coder.window_coder
     ).get_impl().encode_to_stream
 
-    def encode(element: Element, stream: Any) -> None:
+    def encode(element: Element, stream: OutStream) -> None:
         key, value = element.value
         stream.write(encode_key(key), True)
         encode_rest(element.with_value(value), stream, True)

@@ -11,7 +11,7 @@ import marshal
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ def run_of(pairs: Iterable[Pair]) -> PairRun:
     return PairRun(list(index), places, values)
 
 
-class Index(defaultdict[Any, int]):
+class Index(defaultdict[Key, int]):
     """Gives each name its place: the first that is asked for gets 0, the next 1."""
 
     def __init__(self) -> None:

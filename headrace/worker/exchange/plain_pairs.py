@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headrace.worker.batched.plain_values import (
     FAITHFUL,
@@ -70,7 +70,7 @@ class PlainPairs:
                 return Apart(keys, list(map(list.copy, found)), size)
         return None
 
-    def one(self, pair: Any) -> Any:
+    def one(self, pair: Value) -> Value:
         """Give a pair of which `weight` says that it is light, if it may travel in bulk."""
         key, value = pair
         kind = type(key)

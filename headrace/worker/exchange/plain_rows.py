@@ -9,14 +9,15 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterator
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 from apache_beam.utils import windowed_value
+from numpy.typing import NDArray
 
 from headrace.worker.batched.batches import Columns, Meta, in_millis
-from headrace.worker.beam_types import Element, Value, WindowedCoder
+from headrace.worker.beam_types import Decode, Element, Pane, Value, WindowedCoder, Windows
 from headrace.worker.exchange.fill import Fill
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.pair_runs import (
@@ -40,8 +41,8 @@ class _Shared(NamedTuple):
     """What all pairs of a row have in common."""
 
     time: int | None  # in microseconds; None: each has its own
-    windows: Any
-    pane: Any
+    windows: Windows
+    pane: Pane
 
 
 class PlainRowWriter:
@@ -125,7 +126,7 @@ class PlainRowWriter:
         self._forget()
 
     def _emit(
-        self, shard: int, names: list[Name], places: Any, values: list[Value],
+        self, shard: int, names: list[Name], places: NDArray[np.uint32], values: list[Value],
         times: list[int],
     ) -> int:
         assert self._shared is not None
@@ -163,7 +164,9 @@ def _shared(meta: Meta) -> _Shared | None:
     return _Shared(time, tuple(windows[0]), panes[0])
 
 
-def read_plain_rows(payload: bytes, decode: Any, most: int) -> Iterator[tuple[list[Value], Meta]]:
+def read_plain_rows(
+    payload: bytes, decode: Decode, most: int
+) -> Iterator[tuple[list[Value], Meta]]:
     """Give the pairs of a payload in batches of at most so many.
 
     Args:

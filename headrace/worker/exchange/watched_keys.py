@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from headrace.worker.batched.batches import Meta
+from headrace.worker.batched.ends import Writer
 from headrace.worker.beam_types import Element, Value
 from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.heavy_keys import HeavyKeys
 from headrace.worker.exchange.merging import Shares, shown_key
-from headrace.worker.exchange.writers import Writer
 
 #: Keys that are looked at in a batch: a thousand of them, from some batches, tell a share to 3 %.
 LOOKS = 32

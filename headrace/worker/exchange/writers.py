@@ -7,15 +7,13 @@ of channel it is was settled when the writer was built, so no element asks again
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeGuard
 
 from apache_beam.coders.coder_impl import create_OutputStream
 
 from headrace.worker.batched.batches import Meta, batch_of, elements
 from headrace.worker.batched.column_batches import as_rows
-from headrace.worker.batched.plain_values import (
-    is_frozen,
-)
+from headrace.worker.batched.ends import Writer, takes_columns
+from headrace.worker.batched.plain_values import is_frozen
 from headrace.worker.batched.weights import WAITING_BYTES, weight
 from headrace.worker.beam_types import Element, Value, WindowedCoder
 from headrace.worker.columns.values import ColumnValues
@@ -26,35 +24,6 @@ Send = Callable[[SuperTuple], None]
 
 #: Elements handed to a neighbouring stage at once.
 LOCAL_BATCH_ELEMENTS = 1_000
-
-
-class Writer(Protocol):
-    """One channel's writer."""
-
-    def process(self, element: Element) -> None:
-        """Take one windowed value."""
-
-    def write(self, values: list[Value], meta: Meta) -> None:
-        """Take a batch."""
-
-    def flush(self) -> None:
-        """Ship what is held."""
-
-
-class ColumnTaker(Writer, Protocol):
-    """A writer that takes batches of columns too."""
-
-    @property
-    def takes_columns(self) -> bool:
-        """Whether it is the better for it."""
-
-    def write_columns(self, values: ColumnValues, meta: Meta) -> None:
-        """Take a batch of columns."""
-
-
-def takes_columns(writer: Writer) -> TypeGuard[ColumnTaker]:
-    """Whether a writer is to be given columns as they are."""
-    return bool(getattr(writer, "takes_columns", False))
 
 
 class Fanout:
@@ -177,7 +146,7 @@ class RowWriter:
         for element in elements(values, meta):
             process(element)
 
-    def _dealt(self, first: int, width: int) -> Callable[[Any], None]:
+    def _dealt(self, first: int, width: int) -> Callable[[Element], None]:
         put = self._put
         turn = first
 
@@ -188,7 +157,7 @@ class RowWriter:
 
         return process
 
-    def _keyed(self, shard_of: ShardOf) -> Callable[[Any], None]:
+    def _keyed(self, shard_of: ShardOf) -> Callable[[Element], None]:
         put, where = self._put, shard_of.any
 
         def process(element: Element) -> None:

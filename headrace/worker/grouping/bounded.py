@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
 
 from apache_beam import coders
 from apache_beam.coders import coder_impl
@@ -17,9 +16,11 @@ from apache_beam.coders.coder_impl import create_InputStream, create_OutputStrea
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
 from headrace.errors import TransportError
+from headrace.plan.shapes import RecordShape
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.plain_values import FAITHFUL, scalar_types, tuple_check
-from headrace.worker.beam_types import Element, Key, Value, WindowedCoder, Windowing
+from headrace.worker.beam_types import Element, Encode, Key, Value, WindowedCoder, Windowing
+from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.super_tuples import PayloadKind
 from headrace.worker.grouping.spill import CHUNK_BYTES, CHUNK_VALUES, SpilledValues, SpillRuns
 
@@ -104,7 +105,7 @@ class BoundedGrouper(ABC):
             encoded = stream.read_all(True)
             self._add_row(encoded, decode(stream, True))
 
-    def table_key(self, encoded: bytes) -> Any:
+    def table_key(self, encoded: bytes) -> Key:
         """Give what stands for the key in a table: the key itself if faithful, else its bytes."""
         key = self._key_impl.decode(encoded)
         kind = type(key)
@@ -112,11 +113,17 @@ class BoundedGrouper(ABC):
             return key
         return Opaque(encoded)
 
+    def table_keys(self, keys: ColumnValues) -> list[Key]:
+        """Give what stands for keys that came as columns: they are faithful, or records."""
+        if isinstance(keys.shape, RecordShape):
+            return [Opaque(bytes(self._key_impl.encode(key))) for key in keys.objects()]
+        return keys.objects()
+
     def key_bytes(self, key: Key) -> bytes:
         """Encode a key of a table."""
         return key.encoded if type(key) is Opaque else bytes(self._key_impl.encode(key))
 
-    def real_key(self, key: Key) -> Any:
+    def real_key(self, key: Key) -> Key:
         """Give the key that a key of a table stands for."""
         return self._key_impl.decode(key.encoded) if type(key) is Opaque else key
 
@@ -166,7 +173,7 @@ class BoundedGrouper(ABC):
 
 
 def chunks_of(
-    values: list[Value], encode: Callable[[Any, Any, bool], None]
+    values: list[Value], encode: Encode
 ) -> Iterator[tuple[int, bytes]]:
     """Encode values in chunks that are small in number and in bytes; empties the list."""
     values.reverse()  # taken from its end, so that what is written is freed at once
@@ -193,10 +200,18 @@ class Opaque:
         return hash(self.encoded)
 
 
-def taken(table: dict[Key, Value]) -> Iterator[tuple[Any, Any]]:
-    """Empty a table while reading it, so that groups are freed as soon as they are used."""
-    while table:
-        yield table.popitem()
+def taken(table: dict[Key, Value]) -> Iterator[tuple[Key, Value]]:
+    """Empty a table while reading it, so that groups are freed as soon as they are used.
+
+    They leave in the order in which their keys came, as Beam's local runner has it: no promise, but
+    what one shard gives can be told beforehand.
+    """
+    keys, values = list(table), list(table.values())
+    table.clear()
+    keys.reverse()
+    values.reverse()
+    while keys:
+        yield keys.pop(), values.pop()
 
 
 def in_batches(groups: Iterator[Value], meta: Meta, push: Push) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterable, Iterator
 
 from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.transforms import trigger
+from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from headrace.worker.beam_types import Element, Value, WindowedCoder, Windowing
 from headrace.worker.exchange.merged_rows import read_merged
-from headrace.worker.grouping.bounded import BoundedGrouper, Push, chunks_of
+from headrace.worker.grouping.bounded import BoundedGrouper, Push, chunks_of, taken
+from headrace.worker.grouping.session_groups import session
 from headrace.worker.grouping.spill import SpilledValues
 
 
@@ -32,6 +35,18 @@ class GeneralGrouper(BoundedGrouper):
     def _add_row(self, encoded_key: bytes, element: Element) -> None:
         self._table.setdefault(encoded_key, []).append(element)
 
+    def _add_spans(self, payload: bytes) -> None:
+        """Take elements in bulk; their times do not matter, so they are given those of panes."""
+        encode, create = self._key_impl.encode, windowed_value.create
+        windows: dict[tuple[int, int], Value] = {}
+        for key, spans in zip(*marshal.loads(payload), strict=True):
+            held = self._table.setdefault(encode(key), [])
+            for start, end, value in zip(*spans, strict=True):
+                found = windows.get((start, end))
+                if found is None:
+                    found = windows[start, end] = (session(start, end),)
+                held.append(create(value, end - 1, found))
+
     def _add_merged(self, payload: bytes) -> None:
         for name, merged in read_merged(payload, self._windowed_impl.decode_from_stream):
             self._table.setdefault(name, []).append(merged)
@@ -49,8 +64,7 @@ class GeneralGrouper(BoundedGrouper):
             yield self._windowed_impl.decode_from_stream(stream, True)
 
     def _emit_memory(self, push: Push) -> None:
-        while self._table:
-            name, elements = self._table.popitem()
+        for name, elements in taken(self._table):
             self._fire(name, elements, push)
 
     def _emit_spilled(self, push: Push) -> None:

@@ -6,12 +6,10 @@ element of it would find an empty cell and be answered wrongly. `plan.lateness` 
 
 from __future__ import annotations
 
-from typing import Any
-
 from headrace.plan.clocks import MIN_TIME
 from headrace.plan.lateness import is_over
 from headrace.worker.batched.batches import Columns, Meta, columns, pick
-from headrace.worker.beam_types import Value
+from headrace.worker.beam_types import Value, Windows
 
 
 class Lateness:
@@ -45,13 +43,13 @@ class Lateness:
                 return None
         found = columns(values, meta)
         # Elements of a batch share the tuples of their windows more often than not.
-        known: dict[int, Any] = {}
+        known: dict[int, Windows] = {}
         windows = []
         for given in found.windows:
-            left = known.get(id(given))
-            if left is None:
-                left = known[id(given)] = self._open(given)
-            windows.append(left)
+            rest = known.get(id(given))
+            if rest is None:
+                rest = known[id(given)] = self._open(given)
+            windows.append(rest)
         if all(map(_same, windows, found.windows)):
             return values, meta
         self.dropped += sum(map(len, found.windows)) - sum(map(len, windows))
@@ -60,7 +58,7 @@ class Lateness:
             return None
         return [values[i] for i in kept], pick(found._replace(windows=windows), kept)
 
-    def _open(self, windows: Any) -> Any:
+    def _open(self, windows: Windows) -> Windows:
         left = [
             window
             for window in windows
@@ -69,5 +67,5 @@ class Lateness:
         return windows if len(left) == len(windows) else tuple(left)
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Windows, b: Windows) -> bool:
     return a is b

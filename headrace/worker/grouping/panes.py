@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headrace.errors import StateError
 from headrace.plan.lateness import is_over
@@ -20,6 +20,7 @@ from headrace.plan.slices import Slices
 from headrace.state import layout
 from headrace.state.layout import Kind
 from headrace.state.store import Store
+from headrace.worker.batched.batches import Meta
 from headrace.worker.beam_types import Key, Value, WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import grouping_of
 from headrace.worker.exchange.keyed_columns import Span
@@ -36,8 +37,9 @@ from headrace.worker.grouping.grouper import (
     held_at,
 )
 from headrace.worker.grouping.spill import HeldChunk, SpilledValues
-from headrace.worker.grouping.tables import TableGrouper, push_columns
+from headrace.worker.grouping.tables import TableGrouper, push_groups
 from headrace.worker.grouping.value_bytes import ValueBytes
+from headrace.worker.grouping.window_batches import push_columns
 
 #: Packed bytes of one key's values in a window that are made objects at once; of more than these
 #: one row is, the values of one epoch. Objects take some ten times as much.
@@ -49,7 +51,7 @@ class _Waiting(NamedTuple):
 
     span: Span
     key: Key  # as it stands in a table
-    values: Any  # a list, or `SpilledValues` where there are too many for the memory
+    values: list[Value] | SpilledValues  # the latter where there are too many for the memory
 
 
 class _StoredChunk(NamedTuple):
@@ -160,10 +162,14 @@ class WindowTables(StreamGrouper):
             return  # windows leave in the order of their ends, and some of these are objects
         self._leave_out_late(columns)
         due = columns.only(lambda span: span[1] <= watermark)
+        if due.merging is None:
+            push_groups(due.by_span(), self._intake.pane, push)
+            columns.keep(lambda span: span[1] > watermark)
+            return
         merged = due.merged() if due else {}
         if merged:
-            for span in sorted(merged, key=_by_end):
-                push_columns(merged[span], self._intake.pane(span), push)
+            spans = sorted(merged, key=_by_end)
+            push_columns(((span, merged[span]) for span in spans), self._intake.pane, push)
             columns.keep(lambda span: span[1] > watermark)
 
     def _leave_out_late(self, columns: ColumnTables) -> None:
@@ -256,7 +262,7 @@ class WindowTables(StreamGrouper):
                 chunks = [_StoredChunk(self._store, row, decode) for row in names]
                 yield _Waiting(span, key, SpilledValues(chunks, decode))
 
-    def _hand_on(self, groups: Iterator[Value], meta: Any, push: Push) -> None:
+    def _hand_on(self, groups: Iterator[Value], meta: Meta, push: Push) -> None:
         """Hand stored groups on, as many at a time as memory is meant to hold."""
         batch: list[Value] = []
         for group in groups:

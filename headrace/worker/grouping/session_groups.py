@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.transforms.window import IntervalWindow
@@ -17,7 +17,16 @@ from apache_beam.utils import windowed_value
 
 from headrace.worker.batched.batches import Columns
 from headrace.worker.batched.moments import moment_of
-from headrace.worker.beam_types import Element, Key, Value, WindowedCoder, Windowing
+from headrace.worker.beam_types import (
+    Element,
+    Interval,
+    Key,
+    Pane,
+    Value,
+    WindowedCoder,
+    Windowing,
+    Windows,
+)
 from headrace.worker.grouping.bounded import (
     GROUPS_AT_ONCE,
     BoundedGrouper,
@@ -35,6 +44,18 @@ class Spans(NamedTuple):
     starts: list[int]  # microseconds
     ends: list[int]
     values: list[Value]
+
+
+def add_spans(table: dict[Key, Spans], keys: list[Key], every: list[list[Value]]) -> None:
+    """Take keys, and for each the columns of `Spans`, as they travel."""
+    find = table.get
+    for key, spans in zip(keys, every, strict=True):
+        known = find(key)
+        if known is None:
+            table[key] = Spans._make(spans)
+        else:
+            for into, more in zip(known, spans, strict=True):
+                into += more
 
 
 class Burst(NamedTuple):
@@ -88,26 +109,17 @@ class SessionGrouper(BoundedGrouper):
     def _add_row(self, encoded_key: bytes, element: Element) -> None:
         self._append(self._of(self.table_key(encoded_key)), element)
 
-    def _append(self, spans: Spans, element: Any) -> None:
+    def _append(self, spans: Spans, element: Element) -> None:
         value = element.value
         for number, window in enumerate(element.windows):
-            spans.starts.append(window._start_micros)  # noqa: SLF001 (builds no object)
-            spans.ends.append(window._end_micros)  # noqa: SLF001 (the same)
+            spans.starts.append(window._start_micros)  # type: ignore[attr-defined]  # noqa: SLF001 (builds no object)
+            spans.ends.append(window._end_micros)  # type: ignore[attr-defined]  # noqa: SLF001 (the same)
             if number:  # each window has a value of its own: merging may change it
                 value = self._value_impl.decode(self._value_impl.encode(value))
             spans.values.append(value)
 
     def _add_spans(self, payload: bytes) -> None:
-        table = self._table
-        find = table.get
-        keys, every = marshal.loads(payload)
-        for key, spans in zip(keys, every, strict=True):
-            known = find(key)
-            if known is None:
-                table[key] = Spans._make(spans)
-            else:
-                for into, more in zip(known, spans, strict=True):
-                    into += more
+        add_spans(self._table, *marshal.loads(payload))
 
     def _drain(self) -> Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]:
         named = sorted(((self.key_bytes(k), k) for k in self._table), key=lambda pair: pair[0])
@@ -157,10 +169,10 @@ class SessionPanes:
     def _clear(self) -> None:
         self._groups: list[Value] = []
         self._times: list[int] = []
-        self._windows: list[Value] = []
-        self._panes: list[Value] = []
+        self._windows: list[Windows] = []
+        self._panes: list[Pane] = []
 
-    def take(self, key: Key, values: list[Value], start: int, end: int, pane: Any) -> None:
+    def take(self, key: Key, values: list[Value], start: int, end: int, pane: Pane) -> None:
         """Take one pane; its time is the last moment of its session."""
         self._groups.append((key, values))
         self._times.append(end - 1)
@@ -177,6 +189,6 @@ class SessionPanes:
             self._push(groups, meta)
 
 
-def session(start: int, end: int) -> Any:
+def session(start: int, end: int) -> Interval:
     """Give the window with these bounds."""
-    return IntervalWindow(moment_of(start), moment_of(end))
+    return IntervalWindow(moment_of(start), moment_of(end))  # type: ignore[no-any-return]

@@ -8,12 +8,12 @@ session costs what an epoch brings, not what it holds. Decides nothing about tim
 from __future__ import annotations
 
 import marshal
-from typing import Any
 
 from headrace.state.layout import Kind, head, under
 from headrace.state.store import Store
-from headrace.worker.beam_types import Coder, Value
+from headrace.worker.beam_types import Coder, Interval, Value
 from headrace.worker.grouping.grouper import Compact
+from headrace.worker.grouping.trigger_rows import Packed
 from headrace.worker.grouping.value_bytes import ValueBytes
 
 #: Packed bytes of a session that stand in the key's row: with more, writing the row anew in each
@@ -161,7 +161,7 @@ class SessionRows:
                 store.delete(row)
         return found
 
-    def _taken(self, suffix: bytes, window: Any, cells: list[Any]) -> Session:
+    def _taken(self, suffix: bytes, window: Interval, cells: list[Packed]) -> Session:
         before = head(Kind.TRIGGER_VALUES, self._stage) + suffix
         chunks = [
             self.store.get(before + ident.to_bytes(4, "big") + number.to_bytes(4, "big")) or b""

@@ -18,12 +18,13 @@ from headrace.state.store import Store
 from headrace.worker.beam_types import Value, WindowedCoder, Windowing
 from headrace.worker.exchange.keyed_columns import Span
 from headrace.worker.grouping.bounded import Opaque, Push, in_batches
-from headrace.worker.grouping.column_slices import windows_of_slices
-from headrace.worker.grouping.column_tables import Merging
+from headrace.worker.grouping.column_slices import pairs_of_slices, windows_of_slices
+from headrace.worker.grouping.column_tables import ColumnTables, Merging
 from headrace.worker.grouping.grouper import MAX_MICROS, Compact, first_time, held_at
 from headrace.worker.grouping.panes import WindowTables
 from headrace.worker.grouping.slices import Combination, Composer, Table
-from headrace.worker.grouping.tables import push_columns, with_more
+from headrace.worker.grouping.tables import push_groups, with_more
+from headrace.worker.grouping.window_batches import push_columns
 
 #: Rows of one slice before they are made one: each is read at every firing of its windows.
 MAX_ROWS_OF_SLICE = 8
@@ -90,24 +91,34 @@ class SlicedTables(WindowTables):
         if columns is None or self._fresh or self._tables or self._waits(watermark):
             return False  # some of it came for single windows, or is objects already
         due = columns.only(lambda span: self._begins(span) < watermark)
+        if due.merging is None:
+            if self._stored_slices(watermark):
+                return False
+            found = pairs_of_slices(due.by_span(), slices, self._watermark, watermark)
+            push_groups(found, self._intake.pane, push)
+            self._have_left(columns, watermark)
+            return True
         stored = self._stored_slices(watermark)
         if not due.absorb({(s, s + slices.period): table for s, table in stored.items()}):
             return False
         merged = due.merged() if due else {}
-        found = None
+        windows = None
         if merged is not None:
-            found = windows_of_slices(merged, slices, due, self._watermark, watermark)
-        if found is None:
+            windows = windows_of_slices(merged, slices, due, self._watermark, watermark)
+        if windows is None:
             return False
-        for span, pairs in found:
-            push_columns(pairs, self._intake.pane(span), push)
+        push_columns(windows, self._intake.pane, push)
+        self._have_left(columns, watermark)
+        return True
+
+    def _have_left(self, columns: ColumnTables, watermark: int) -> None:
+        """Windows until the watermark have left as columns: keep what later ones need."""
         gone = [span for span in columns.rows() if self._ends(span)[-1] <= watermark]
         self.dropped += sum(self._lost(span) * columns.rows()[span] for span in gone)
         columns.keep(lambda span: span not in gone)
         self._collect()  # by the watermark that was: what is left waits for later windows
         self._watermark = watermark
         self._forget()
-        return True
 
     def _is_slice(self, span: Span) -> bool:
         return span[1] - span[0] == self._slices.period

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from headrace.plan.slices import Slices
 from headrace.worker.batched.plain_values import is_frozen
@@ -18,7 +17,7 @@ from headrace.worker.beam_types import Key, Value
 #: The values of each key of one slice.
 Table = dict[Key, list[Value]]
 #: Makes one accumulator of several.
-Merge = Callable[[Sequence[Value]], Any]
+Merge = Callable[[Sequence[Value]], Value]
 #: Gives values that share nothing with those it is given.
 Copy = Callable[[list[Value]], list[Value]]
 
@@ -107,8 +106,8 @@ class _Reduced(Parts):
 
     __slots__ = ("_function", "_parts")
 
-    def __init__(self, function: Callable[[Iterable[Value]], Any]) -> None:
-        self._parts: deque[Any] = deque()
+    def __init__(self, function: Callable[[Iterable[Value]], Value]) -> None:
+        self._parts: deque[Value] = deque()
         self._function = function
 
     def push(self, values: list[Value]) -> None:
@@ -139,7 +138,7 @@ class _Stacks(Parts):
         self._merge = merge
         self._old: list[Value] = []
         self._new: list[Value] = []
-        self._total: Any = None
+        self._total: Value = None
 
     def push(self, values: list[Value]) -> None:
         merged = values[0] if len(values) == 1 else self._merge(values)
@@ -180,7 +179,7 @@ class Combination:
     def __init__(
         self,
         merge: Merge | None = None,
-        builtin: Callable[[Iterable[Value]], Any] | None = None,
+        builtin: Callable[[Iterable[Value]], Value] | None = None,
         copy: Copy | None = None,
     ) -> None:
         self._merge, self._builtin, self._copy = merge, builtin, copy
@@ -212,7 +211,7 @@ class Composer:
         self._starts = sorted(tables)
         self._first = 0  # of the slices in the current window
         self._next = 0  # the slice after the current window
-        self._keys: dict[Any, Parts] = {}
+        self._keys: dict[Key, Parts] = {}
 
     def ends(self, after: int, until: int) -> Iterator[int]:
         """Give the ends of the windows that are due; see `ends_between`."""

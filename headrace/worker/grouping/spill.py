@@ -14,13 +14,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 from zlib import crc32
 
 from apache_beam.coders import observable
 
 from headrace.errors import TransportError
-from headrace.state.room import room_for
+from headrace.state.disk_space import space_for
 from headrace.worker.beam_types import Value
 
 _HEAD = struct.Struct("<IIII")  # name bytes, values, chunk bytes, checksum of the chunk
@@ -41,6 +41,17 @@ class RunFile:
         self.flush = self._file.flush
         self.fileno = self._file.fileno
         weakref.finalize(self, self._file.close)
+
+
+class Loadable(Protocol):
+    """Some values of one group, wherever they are."""
+
+    @property
+    def values(self) -> int:
+        """How many there are."""
+
+    def load(self) -> bytes:
+        """Give them packed."""
 
 
 class Chunk(NamedTuple):
@@ -86,7 +97,7 @@ class SpillRuns:
 
     def write(self, groups: Iterable[tuple[bytes, Iterable[tuple[int, bytes]]]]) -> None:
         """Write one run; `groups` come in name order, each with its (count, bytes) chunks."""
-        with room_for(f"{tempfile.gettempdir()}/headrace-spill"):
+        with space_for(f"{tempfile.gettempdir()}/headrace-spill"):
             file = RunFile()
             for name, chunks in groups:
                 for count, data in chunks:
@@ -131,13 +142,15 @@ class SpilledValues(observable.ObservableMixin):  # type: ignore[misc]
     Observable, so that Beam's size estimate listens to what passes instead of reading it all.
     """
 
-    def __init__(self, chunks: Sequence[Value], decode: Callable[[bytes], Iterable[Value]]) -> None:
+    def __init__(
+        self, chunks: Sequence[Loadable], decode: Callable[[bytes], Iterable[Value]]
+    ) -> None:
         super().__init__()
-        self._chunks = [*chunks]  # `Chunk`, or what can be loaded like one
+        self._chunks: list[Loadable] = [*chunks]
         self._decode = decode
         self._length: int | None = None  # not counted yet
 
-    def more(self, chunk: Any) -> None:
+    def more(self, chunk: Loadable) -> None:
         """Take some more values."""
         self._chunks.append(chunk)
         self._length = None

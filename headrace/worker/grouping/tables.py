@@ -9,7 +9,6 @@ import marshal
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Any
 
 from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -17,22 +16,25 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 
 from headrace.plan.slices import Slices
 from headrace.worker.batched.batches import Meta
-from headrace.worker.batched.column_batches import COLUMN_ROWS, keeps_columns
+from headrace.worker.batched.column_batches import keeps_columns
+from headrace.worker.batched.keyed_rows import KeyedRows
 from headrace.worker.beam_types import Element, Key, Value, WindowedCoder, Windowing
 from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.keyed_columns import Span, read_keyed
 from headrace.worker.exchange.super_tuples import PayloadKind
 from headrace.worker.grouping.bounded import OBJECT_BYTES, BoundedGrouper, Push, in_batches, taken
-from headrace.worker.grouping.column_slices import windows_of_slices
+from headrace.worker.grouping.column_slices import pairs_of_slices, windows_of_slices
 from headrace.worker.grouping.column_tables import (
+    SPREAD_ROWS,
     ColumnTables,
     Merging,
+    TableKeys,
     Tables,
-    as_groups,
     grouped_objects,
 )
 from headrace.worker.grouping.slices import Combination, Composer, slice_of, spans_of
 from headrace.worker.grouping.spill import SpilledValues
+from headrace.worker.grouping.window_batches import push_columns
 
 ONLY_PANE = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
 #: Beam's trigger driver does not call the pane of a default trigger the last: late ones may follow.
@@ -58,7 +60,8 @@ class TableGrouper(BoundedGrouper):
     ) -> None:
         super().__init__(windowed_coder, windowing, memory_bytes)
         self._tables: Tables = {}  # with slices, a span of one period is a slice
-        self.columns = ColumnTables(GLOBAL_SPAN, merging)  # what came as columns
+        self._table_keys = TableKeys(self.table_keys, self.real_key)
+        self.columns = ColumnTables(GLOBAL_SPAN, self._table_keys, merging)  # what came so
 
     def add(self, kind: int, count: int, payload: bytes) -> None:
         """Take one super tuple; values stay in the order of their coming."""
@@ -77,9 +80,19 @@ class TableGrouper(BoundedGrouper):
         """Give time, window and pane of a window's groups."""
 
     def columns_for(self, push: Push) -> ColumnTables | None:
-        """Give all that was taken as columns, if the next stage takes merged accumulators so."""
+        """Give all that was taken as columns, if the next stage takes it so.
+
+        It is merged accumulators, or else pairs that nobody has grouped.
+        """
         columns = self.columns
-        if not columns or columns.merging is None or not keeps_columns(push):
+        if not columns:
+            return None
+        if columns.merging is None:
+            takes = getattr(push, "takes_groups", None)
+            if self._tables or takes is None or not takes(columns.parts()):
+                return None
+            return columns
+        if not keeps_columns(push):
             return None
         return columns if columns.absorb(self._tables) else None
 
@@ -88,8 +101,11 @@ class TableGrouper(BoundedGrouper):
         if self.columns.add(keyed, self._shared):
             copies = len(self._shared(keyed.windows[0])) if keyed.windows else 1
             self._used += (copies - 1) * len(keyed.pairs) * OBJECT_BYTES
+            if self.columns.merging is None and self.columns.held >= SPREAD_ROWS:
+                self.columns.spread(self._tables)  # there is nothing to merge them for
             return
-        for windows, keys, lists in grouped_objects(keyed):
+        self.columns.spread(self._tables)  # they came before
+        for windows, keys, lists in grouped_objects(keyed, self._table_keys):
             self._add_lists(windows or [GLOBAL_SPAN], keys, lists)
 
     def _add_lists(self, windows: list[Span], keys: list[Key], lists: list[list[Value]]) -> None:
@@ -116,21 +132,25 @@ class TableGrouper(BoundedGrouper):
     def _emit_merged(self, push: Push) -> bool:
         """Hand everything on as columns; False: it has to be objects, and nothing has left."""
         columns = self.columns_for(push)
+        if columns is not None and columns.merging is None:
+            push_groups(columns.by_span(), self.pane, push)
+            columns.clear()
+            return True
         merged = None if columns is None else columns.merged()
         if merged is None:
             return False
-        for span in sorted(merged, key=lambda s: (s[1], s[0])):
-            push_columns(merged[span], self.pane(span), push)
+        spans = sorted(merged, key=lambda s: (s[1], s[0]))
+        push_columns(((span, merged[span]) for span in spans), self.pane, push)
         self.columns.clear()
         return True
 
 
-def push_columns(pairs: ColumnValues, meta: Meta, push: Push) -> None:
-    """Hand merged accumulators on, as groups of one each."""
-    assert keeps_columns(push)
-    groups = as_groups(pairs)
-    for start in range(0, len(groups), COLUMN_ROWS):
-        push.columns(groups.slice(start, start + COLUMN_ROWS), meta)
+def push_groups(
+    found: dict[Span, list[ColumnValues]], pane: Callable[[Span], Meta], push: Push
+) -> None:
+    """Hand on the pairs of windows, in the order of their ends."""
+    for span in sorted(found, key=lambda s: (s[1], s[0])):
+        push.groups(KeyedRows(found.pop(span)), pane(span))  # type: ignore[attr-defined]  # asked
 
 
 class GlobalGrouper(TableGrouper):
@@ -189,7 +209,7 @@ class GlobalGrouper(TableGrouper):
 def with_more(
     groups: Iterator[tuple[Key, list[Value]]],
     more: dict[Key, list[Value]],
-    real_key: Callable[[Any], Any],
+    real_key: Callable[[Key], Key],
 ) -> Iterator[tuple[Key, list[Value]]]:
     """Give the groups of a window, with values that came for it another way; empties `more`."""
     if not more:
@@ -218,10 +238,10 @@ class IntervalGrouper(TableGrouper):
         self._slices = slices
         self._combination = combination or Combination()
 
-    def _add_row(self, encoded_key: bytes, element: Any) -> None:
+    def _add_row(self, encoded_key: bytes, element: Element) -> None:
         key = self.table_key(encoded_key)
         spans = [
-            (w._start_micros, w._end_micros)  # noqa: SLF001 (the public ones build objects)
+            (w._start_micros, w._end_micros)  # type: ignore[attr-defined]  # noqa: SLF001 (intervals)
             for w in element.windows
         ]
         for span in self._shared(spans):
@@ -269,14 +289,18 @@ class IntervalGrouper(TableGrouper):
     def _emit_merged_slices(self, push: Push) -> bool:
         """Hand on all windows as columns, put together from slices; False: as objects."""
         columns, slices = self.columns_for(push), self._slices
+        if columns is not None and slices is not None and columns.merging is None:
+            found = pairs_of_slices(columns.by_span(), slices, MIN_TIMESTAMP.micros)
+            push_groups(found, self.pane, push)
+            columns.clear()
+            return True
         merged = None if columns is None else columns.merged()
         if columns is None or merged is None or slices is None:
             return False
-        found = windows_of_slices(merged, slices, columns, MIN_TIMESTAMP.micros)
-        if found is None:
+        windows = windows_of_slices(merged, slices, columns, MIN_TIMESTAMP.micros)
+        if windows is None:
             return False
-        for span, pairs in found:
-            push_columns(pairs, self.pane(span), push)
+        push_columns(windows, self.pane, push)
         columns.clear()
         return True
 

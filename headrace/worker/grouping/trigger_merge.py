@@ -12,7 +12,7 @@ from apache_beam.transforms.window import IntervalWindow, Sessions, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.worker.batched.window_keys import WindowKey, window_key
-from headrace.worker.beam_types import Value, Window
+from headrace.worker.beam_types import Interval, TriggerDriver, Value, Window
 from headrace.worker.grouping.trigger_state import Record
 
 
@@ -33,7 +33,9 @@ class Arrived(NamedTuple):
 Found = dict[WindowKey, Arrived]
 
 
-def merge(record: Record, found: Found, window_fn: Any, driver: Any) -> Iterable[Arrived]:
+def merge(
+    record: Record, found: Found, window_fn: WindowFn, driver: TriggerDriver
+) -> Iterable[Arrived]:
     """Merge the windows that came with those that are known; give the elements by the outcome."""
     if all(key in record.windows for key in found):
         return found.values()
@@ -51,14 +53,14 @@ def merge(record: Record, found: Found, window_fn: Any, driver: Any) -> Iterable
     return moved.values()
 
 
-def _merge_sessions(record: Record, found: Found, driver: Any) -> Iterable[Arrived]:
+def _merge_sessions(record: Record, found: Found, driver: TriggerDriver) -> Iterable[Arrived]:
     """Merge spans that overlap.
 
     Windows that came together have no state yet, so they are joined first and triggers are told of
     the outcome alone.
     """
     moved: Found = {}
-    spans: list[Value] = sorted({*found, *record.windows})
+    spans: list[Any] = sorted({*found, *record.windows})
     at = 0
     while at < len(spans):
         start, end = spans[at]
@@ -95,11 +97,12 @@ def _put(moved: Found, window: Window, arrived: Arrived) -> None:
         into.more.extend(arrived.more)
 
 
-def _interval(start: int, end: int) -> Any:
-    return IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+def _interval(start: int, end: int) -> Interval:
+    found: Interval = IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+    return found
 
 
-def _union(spans: Iterable[Value]) -> Any:
+def _union(spans: Iterable[Any]) -> Interval:
     starts, ends = zip(*spans, strict=True)
     return _interval(min(starts), max(ends))
 
@@ -107,13 +110,13 @@ def _union(spans: Iterable[Value]) -> Any:
 class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
     """Carries out what a window function wants merged."""
 
-    def __init__(self, windows: set[Any], record: Record, driver: Any) -> None:
+    def __init__(self, windows: set[Window], record: Record, driver: TriggerDriver) -> None:
         super().__init__(windows)
         self._record = record
         self._driver = driver
-        self.merged_away: dict[WindowKey, Any] = {}
+        self.merged_away: dict[WindowKey, Window] = {}
 
-    def merge(self, to_be_merged: Any, merge_result: Any) -> None:
+    def merge(self, to_be_merged: list[Window], merge_result: Window) -> None:
         """Let one window take the place of several."""
         record, driver = self._record, self._driver
         target = window_key(merge_result)
@@ -128,7 +131,7 @@ class _Merging(WindowFn.MergeContext):  # type: ignore[misc]
         context = record.at(merge_result, driver.clock)
         driver.trigger_fn.on_merge(to_be_merged, merge_result, context)
 
-    def final(self, window: Window) -> Any:
+    def final(self, window: Window) -> Window:
         """Give the window that took the place of another in the end."""
         while (key := window_key(window)) in self.merged_away:
             window = self.merged_away[key]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headrace.plan.lateness import over_from
 from headrace.state.layout import Kind, head
@@ -33,7 +33,7 @@ class Cell:
     def __init__(
         self,
         timers: dict[tuple[str, str], int],
-        facts: dict[str, Any],
+        facts: dict[str, Value],
         hold: int | None,
         fresh: bool,
         rows: int,
@@ -88,6 +88,10 @@ class TriggerRows:
         return self._values_head + suffix + ident.to_bytes(4, "big") + number.to_bytes(4, "big")
 
 
-def packed(ident: int, cell: Cell) -> tuple[Any, ...]:
+#: The number of a cell, and its fields but for new values.
+Packed = tuple[int, dict[tuple[str, str], int], dict[str, Value], int | None, bool, int]
+
+
+def packed(ident: int, cell: Cell) -> Packed:
     """Give a cell in the form in which a record keeps it."""
     return ident, cell.timers, cell.facts, cell.hold, cell.fresh, cell.rows

@@ -10,7 +10,6 @@ from __future__ import annotations
 import marshal
 from collections.abc import Sequence
 from functools import cache, reduce
-from typing import Any
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.combiners import CountCombineFn
@@ -18,7 +17,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.worker.batched.window_keys import WindowKey, window_key
-from headrace.worker.beam_types import CombineFn, Value, Window
+from headrace.worker.beam_types import CombineFn, Instant, StateTag, Value, Window
 from headrace.worker.grouping.grouper import Compact
 from headrace.worker.grouping.trigger_rows import NOWHERE, Cell, Indexed, Known, TriggerRows, packed
 
@@ -82,12 +81,12 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
 
     # What Beam's driver and triggers ask for.
 
-    def get_window(self, window_id: Any) -> Any:
+    def get_window(self, window_id: Window) -> Window:
         """Give the window of a timer."""
         return window_id
 
     def set_timer(
-        self, window: Window, name: str, time_domain: str, timestamp: Any,
+        self, window: Window, name: str, time_domain: str, timestamp: Instant,
         dynamic_timer_tag: str = "",  # noqa: ARG002 (Beam's form)
     ) -> None:
         """Set a timer of a trigger."""
@@ -101,7 +100,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         for ident in self._ids(window):
             self._cells[ident].timers.pop((name, time_domain), None)
 
-    def add_state(self, window: Window, tag: Any, value: Value) -> None:
+    def add_state(self, window: Window, tag: StateTag, value: Value) -> None:
         """Add to what is known under a tag."""
         kind = type(tag)
         if kind is _LIST:
@@ -116,7 +115,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         else:
             self.add_hold(window, Timestamp.of(value).micros)
 
-    def get_state(self, window: Window, tag: Any) -> Any:
+    def get_state(self, window: Window, tag: StateTag) -> Value:
         """Give what is known under a tag, over all parts of a window."""
         ids = self._ids(window)
         kind = type(tag)
@@ -133,7 +132,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         holds = [hold for ident in ids if (hold := cells[ident].hold) is not None]
         return Timestamp(micros=reduce(self._rows.join, holds)) if holds else None
 
-    def clear_state(self, window: Window, tag: Any) -> None:
+    def clear_state(self, window: Window, tag: StateTag) -> None:
         """Forget what is known under a tag."""
         kind = type(tag)
         for ident in self._ids(window):
@@ -158,7 +157,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         cell = self._first(window)
         cell.hold = micros if cell.hold is None else self._rows.join(cell.hold, micros)
 
-    def merge(self, to_be_merged: list[Value], merge_result: Any) -> None:
+    def merge(self, to_be_merged: list[Window], merge_result: Window) -> None:
         """Let a window take over the ids of others."""
         target = window_key(merge_result)
         for window in to_be_merged:
@@ -198,7 +197,7 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
         del timers[name, domain]
         return True
 
-    def due(self, domain: str, until: int) -> list[tuple[int, Any, int, str]]:
+    def due(self, domain: str, until: int) -> list[tuple[int, Window, int, str]]:
         """Give the timers of a domain that are due, earliest first, as time, window, id, name."""
         found = [
             (moment, known.window, ident, name)
@@ -310,6 +309,6 @@ class Record(trigger.SimpleState):  # type: ignore[misc]
 
 
 @cache
-def _of_nothing(combine_fn: CombineFn) -> Any:
+def _of_nothing(combine_fn: CombineFn) -> Value:
     """Give what a combiner makes of no value; asked for each element by some triggers."""
     return combine_fn.apply([])

@@ -6,16 +6,15 @@ Beam computes the same with objects, one element at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from apache_beam.transforms.window import TimestampCombiner
 from apache_beam.utils.timestamp import Timestamp
 
 from headrace.worker.batched.window_keys import last_moment
-from headrace.worker.beam_types import Window, Windowing
+from headrace.worker.beam_types import Instant, Window, Windowing
 
 #: (window, times of elements, watermark) -> the time to hold; None if all elements are late.
-OutputTime = Callable[[Any, list[int], int], int | None]
+OutputTime = Callable[[Window, list[int], int], int | None]
 
 
 def joined(windowing: Windowing) -> Callable[[int, int], int]:
@@ -45,7 +44,7 @@ def _end_of_window(window: Window, _times: list[int], _mark: int) -> int | None:
     return last_moment(window)
 
 
-def _transformed(transform: Callable[[Any, Any], Any]) -> OutputTime:
+def _transformed(transform: Callable[[Window, Instant], Instant]) -> OutputTime:
     def earliest(window: Window, times: list[int], mark: int) -> int | None:
         moved = (transform(window, Timestamp(micros=t)).micros for t in times)
         return min((t for t in moved if t >= mark), default=None)

@@ -8,8 +8,7 @@ touches the keys that got elements and those that are due, and no others.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.timeutil import TimeDomain
@@ -22,14 +21,11 @@ from headrace.state import layout
 from headrace.state.layout import Kind
 from headrace.state.store import Store
 from headrace.worker.batched.batches import Columns
-from headrace.worker.batched.window_keys import last_moment, window_key
-from headrace.worker.beam_types import Key, Value, Window, WindowedCoder, Windowing
+from headrace.worker.beam_types import Instant, Key, Value, Window, WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
 from headrace.worker.exchange.keys import ShardOf
-from headrace.worker.exchange.merged_rows import Merged
 from headrace.worker.grouping.bounded import GROUPS_AT_ONCE, Push
 from headrace.worker.grouping.choose_bounded import make_grouper
-from headrace.worker.grouping.general import GeneralGrouper
 from headrace.worker.grouping.grouper import (
     MAX_MICROS,
     MIN_MICROS,
@@ -39,6 +35,7 @@ from headrace.worker.grouping.grouper import (
     held_at,
 )
 from headrace.worker.grouping.tables import TableGrouper
+from headrace.worker.grouping.trigger_intake import Sorting, TriggerIntake, copying
 from headrace.worker.grouping.trigger_merge import Arrived, Found, merge
 from headrace.worker.grouping.trigger_rows import NOWHERE, Indexed, TriggerRows
 from headrace.worker.grouping.trigger_state import Record
@@ -70,20 +67,10 @@ class TriggeredGroups(StreamGrouper):
         self._lateness: int = windowing.allowed_lateness.micros
         self._merging: bool = windowing.windowfn.is_merging()
         self._window_fn = windowing.windowfn
-        path = grouping_of(windowing)
-        if path is Grouping.SESSIONS:  # are taken so by `sessions`, which is held against this one
-            path = Grouping.GENERAL
-        intake = make_grouper(windowed_coder, windowing, path, sys.maxsize)
-        if not isinstance(intake, GeneralGrouper | TableGrouper):
-            msg = f"no way to take the elements of {windowing}"
-            raise TypeError(msg)
-        self._intake = intake
-        value_impl = kv.value_coder().get_impl()
-        self._copy: Callable[[Any], Any] | None = (
-            None
-            if compact is None or isinstance(windowing.windowfn, FixedWindows | GlobalWindows)
-            else lambda value: value_impl.decode(value_impl.encode(value))
-        )
+        self._intake = _intake(windowed_coder, windowing)
+        single = isinstance(windowing.windowfn, FixedWindows | GlobalWindows)
+        self._copy = None if compact is None or single else copying(kv.value_coder().get_impl())
+        self._sorting = Sorting(windowing, self._copy)
         self._clock = _Clock()
         self._driver = trigger.create_trigger_driver(windowing, False, clock=self._clock)
         # The driver's own merging wraps the state at every call, at a cost that outweighs the
@@ -111,7 +98,7 @@ class TriggeredGroups(StreamGrouper):
         self._store = self._rows.store = store
         self._move(watermark)
         self._clock.now = now
-        self._intake.take()
+        self._forget_input()
         self._records = {}
         self._out = _Panes()
         self._has_input = False
@@ -159,35 +146,26 @@ class TriggeredGroups(StreamGrouper):
 
     # What came in.
 
+    def _forget_input(self) -> None:
+        if isinstance(self._intake, TableGrouper):
+            self._intake.take()
+        else:
+            self._intake.forget()
+        self._sorting.dropped = 0
+
     def _take_input(self) -> None:
         """Give the elements to the triggers, key by key in the order in which keys came."""
         if isinstance(self._intake, TableGrouper):
             self._take_tables(self._intake)
             return
-        watermark, allowed = self._watermark, self._lateness
-        for encoded_key, elements in self._intake.take().items():
-            found: Found = {}
-            for element in elements:
-                value = element.value
-                merged = type(element) is Merged
-                for window in element.windows:
-                    key = window_key(window)
-                    of_window = found.get(key)
-                    if of_window is None:
-                        if is_over(last_moment(window), watermark, allowed):
-                            self.dropped += element.elements if merged else 1
-                            continue
-                        of_window = found[key] = Arrived(window, [], [], [])
-                    of_window.values.append(value)
-                    if merged:
-                        of_window.times.extend(element.times)
-                        of_window.more.append(element.elements - 1)
-                    else:
-                        of_window.times.append(element.timestamp_micros)
-                    if self._copy is not None and len(element.windows) > 1:
-                        value = self._copy(value)  # for the next window: merging may change it
+        sorting = self._sorting
+        for came in self._intake.came():
+            found = sorting.by_window(came, self._watermark)
             if found:
+                encoded_key = came.encoded_key
                 self._take_key(encoded_key, self._key_impl.decode(encoded_key), found)
+        self.dropped += sorting.dropped
+        sorting.dropped = 0
 
     def _take_tables(self, intake: TableGrouper) -> None:
         for span, table in intake.take().items():
@@ -353,6 +331,16 @@ class TriggeredGroups(StreamGrouper):
         return Indexed(old.event, clock, hold)
 
 
+def _intake(windowed_coder: WindowedCoder, windowing: Windowing) -> TriggerIntake | TableGrouper:
+    """Give what holds the elements of an epoch."""
+    path = grouping_of(windowing)
+    if path not in (Grouping.GENERAL, Grouping.SESSIONS):  # those have their own, held against this
+        found = make_grouper(windowed_coder, windowing, path, sys.maxsize)
+        assert isinstance(found, TableGrouper)
+        return found
+    return TriggerIntake(windowed_coder, windowing)
+
+
 class _Panes:
     """Hands panes on, some at a time."""
 
@@ -388,9 +376,9 @@ class _Clock:
 
     now = 0
 
-    def time(self) -> Any:
+    def time(self) -> Instant:
         """Give the time."""
-        return Timestamp(micros=self.now)
+        return Timestamp(micros=self.now)  # type: ignore[no-any-return]
 
 
 #: In the name of an index row: kind, stage and time come before.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from apache_beam.transforms import sideinputs
 from apache_beam.utils.timestamp import Duration
 
-from headrace.worker.beam_types import Value
+from headrace.worker.beam_types import Value, Window
 
 
-def lookback_of(mapping: Any) -> int | None:
+def lookback_of(mapping: Callable[[Window], Window]) -> int | None:
     """Give how long before a main window's end the side window it asks for may end.
 
     Microseconds; None if nobody can know. Beam's own mappings ask for the side window that holds

@@ -7,11 +7,10 @@ for a first firing. Holds no elements.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
 from apache_beam.transforms import trigger
 
-from headrace.worker.beam_types import Windowing
+from headrace.worker.beam_types import Trigger, Windowing
 
 
 class Firing(Enum):
@@ -48,7 +47,7 @@ def patience_of(windowing: Windowing) -> int:
     return 0 if _fires_at_end(windowing.triggerfn) else int(windowing.allowed_lateness.micros)
 
 
-def _fires_at_end(fires: Any) -> bool:
+def _fires_at_end(fires: Trigger) -> bool:
     """Whether a trigger has fired for the first time when the watermark passes a window's end."""
     match fires:
         case trigger.DefaultTrigger() | trigger.AfterWatermark():

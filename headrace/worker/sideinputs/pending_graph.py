@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from apache_beam.transforms import sideinputs
 from apache_beam.transforms.window import GlobalWindow
@@ -19,8 +18,8 @@ from apache_beam.utils import windowed_value
 
 from headrace.state.store import Store
 from headrace.worker.batched.batches import BATCH_VALUES, Columns, Meta, columns, pick
-from headrace.worker.batched.window_keys import window_key
-from headrace.worker.beam_types import Coder, Value, Window, WindowedCoder
+from headrace.worker.batched.window_keys import WindowKey, window_key
+from headrace.worker.beam_types import Coder, Key, Value, Window, WindowedCoder, Windows
 from headrace.worker.sideinputs.pending_rows import (
     END,
     NEVER,
@@ -44,7 +43,7 @@ class Side:
 
 
 #: What is known of an element's windows: the ready ones, and the nodes of the others.
-_Split = tuple[tuple[Any, ...], tuple[Node, ...]]
+_Split = tuple[tuple[Window, ...], tuple[Node, ...]]
 
 
 class PendingGraph:
@@ -55,7 +54,7 @@ class PendingGraph:
         stage: int,
         sides: Sequence[Side],
         windowed_coder: WindowedCoder,
-        key_group: Callable[[Any], int] | None,
+        key_group: Callable[[Key], int] | None,
     ) -> None:
         """Describe a stage.
 
@@ -81,7 +80,7 @@ class PendingGraph:
     def _forget_epoch(self) -> None:
         self._nodes: dict[bytes, Node] = {}
         self._free: list[Node] = []  # that a new shard found to lack nothing
-        self._splits: dict[Any, _Split | None] = {}
+        self._splits: dict[WindowKey, _Split | None] = {}
         self._nothing_missing: bool | None = None
         self._prepared = False
         self._count = 0
@@ -152,7 +151,7 @@ class PendingGraph:
         passed = pick(meta, passing)
         return [values[i] for i in passing], passed._replace(windows=windows)
 
-    def _split_all(self, windows: list[Value]) -> list[_Split | None] | None:
+    def _split_all(self, windows: Sequence[Windows]) -> list[_Split | None] | None:
         """Split the windows of each element; None if all are ready.
 
         Equal objects are asked once a batch, equal windows once an epoch.
@@ -164,7 +163,7 @@ class PendingGraph:
         }
         return list(map(found.__getitem__, tokens)) if any(found.values()) else None
 
-    def _split(self, windows: tuple[Any, ...]) -> _Split | None:
+    def _split(self, windows: Windows) -> _Split | None:
         """Part an element's windows into ready ones and those that wait; None: all are ready."""
         key = window_key(windows[0]) if len(windows) == 1 else tuple(map(window_key, windows))
         if key in self._splits:
@@ -203,7 +202,7 @@ class PendingGraph:
                 node.lacks |= 1 << index
                 node.edges[index] = self._edge(index, needed, node)
 
-    def _edge(self, index: int, needed: Any, node: Node) -> bytes:
+    def _edge(self, index: int, needed: Window, node: Node) -> bytes:
         encoded = self._side_impls[index].encode(needed)
         deadline = self._sides[index].channel.deadline(needed)
         return self._rows.edge(index, deadline, encoded, node.name)

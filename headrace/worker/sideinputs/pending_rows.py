@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.coders.coder_impl import (
     PaneInfoCoderImpl,
@@ -36,7 +36,7 @@ from headrace.state.layout import (
 )
 from headrace.state.store import Store, odd_rows
 from headrace.worker.batched.batches import BATCH_VALUES
-from headrace.worker.beam_types import Value, Window
+from headrace.worker.beam_types import CoderImpl, Decode, Encode, InStream, Pane, Value, Window
 
 END: int = MAX_TIMESTAMP.micros
 #: Before every time: nothing has been scanned yet.
@@ -62,9 +62,11 @@ class Buffer:
     def __init__(self) -> None:
         self._out = create_OutputStream()
         self._times: list[int] = []
-        self._panes: list[Value] = []
+        self._panes: list[Pane] = []
 
-    def take(self, values: list[Value], times: list[int], panes: list[Value], encode: Any) -> None:
+    def take(
+        self, values: list[Value], times: list[int], panes: list[Pane], encode: Encode
+    ) -> None:
         """Add elements. They are encoded at once: their owner may change them afterwards."""
         out = self._out
         for value in values:
@@ -98,14 +100,14 @@ class Chunk(NamedTuple):
 
     values: list[Value]
     times: tuple[int, ...]
-    panes: list[Value]
+    panes: list[Pane]
 
 
-def read_chunk(data: bytes, decode: Any) -> Chunk:
+def read_chunk(data: bytes, decode: Decode) -> Chunk:
     """Read what `Buffer.seal` gave."""
     stream = create_InputStream(data)
     count, _, _ = _header(stream)
-    panes: list[Value] = []
+    panes: list[Pane] = []
     for _ in range(stream.read_var_int64()):
         run = stream.read_var_int64()
         panes += [_PANES.decode_from_stream(stream, True)] * run
@@ -113,7 +115,7 @@ def read_chunk(data: bytes, decode: Any) -> Chunk:
     return Chunk([decode(stream, True) for _ in range(count)], times, panes)
 
 
-def _header(stream: Any) -> tuple[int, int, bytes]:
+def _header(stream: InStream) -> tuple[int, int, bytes]:
     """Read a chunk's number of elements, earliest time, and main window."""
     return stream.read_var_int64(), stream.read_bigendian_int64(), stream.read_all(True)
 
@@ -144,7 +146,7 @@ class Node:
 class PendingRows:
     """The rows of one stage's graph."""
 
-    def __init__(self, stage: int, sides: int, window_impl: Any) -> None:
+    def __init__(self, stage: int, sides: int, window_impl: CoderImpl) -> None:
         self._stage = stage
         self._sides = sides
         self._window_impl = window_impl

@@ -7,12 +7,12 @@ are first asked for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from apache_beam.coders.coder_impl import create_InputStream
 
 from headrace.errors import HeadraceError
-from headrace.worker.beam_types import Key, Proto, Value, WindowedCoder
+from headrace.worker.beam_types import Key, Proto, Value, Window, WindowedCoder
 
 
 class View(Protocol):
@@ -42,7 +42,7 @@ class SideChannel:
         """Take one super tuple."""
         stream = create_InputStream(payload)
         decode = self._impl.decode_from_stream
-        encoded: dict[Any, bytes] = {}
+        encoded: dict[Window, bytes] = {}
         while stream.size() > 0:
             element = decode(stream, True)
             for window in element.windows:
@@ -109,5 +109,5 @@ class SideInputs:
         msg = f"state of kind {kind} is not known to this runner"
         raise HeadraceError(msg)
 
-    def _of(self, asked: Any) -> View:
+    def _of(self, asked: Proto) -> View:
         return self._channels[asked.transform_id, asked.side_input_id]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from headrace.errors import StateError
 from headrace.state.layout import Kind, moment, name, part, rest_of, stamp, under, until
@@ -151,7 +151,7 @@ class ViewRows:
         return new
 
     def _write_chunks(
-        self, base: bytes, arrived: Arrived, chunks: int, digest: Any
+        self, base: bytes, arrived: Arrived, chunks: int, digest: blake2b
     ) -> tuple[int, int]:
         """Append rows; give how many the window has now, and the bytes written."""
         spans = [span for held in arrived.parts.values() for span in held.spans()]
@@ -166,7 +166,7 @@ class ViewRows:
                 chunks, first, bytes_held = chunks + 1, last + 1, 0
         return chunks, size
 
-    def _write_keys(self, base: bytes, arrived: Arrived, digest: Any) -> int:
+    def _write_keys(self, base: bytes, arrived: Arrived, digest: blake2b) -> int:
         size = 0
         for key, held in arrived.parts.items():
             data = b"".join(held.spans())

@@ -7,7 +7,6 @@ Values are decoded only when a view asks for them. Knows nothing of who waits: s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from apache_beam.coders.coder_impl import create_InputStream
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
@@ -15,7 +14,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP
 from headrace.errors import HeadraceError
 from headrace.state.byte_cache import ByteCache
 from headrace.state.store import Store
-from headrace.worker.batched.window_keys import window_key
+from headrace.worker.batched.window_keys import WindowKey, window_key
 from headrace.worker.beam_types import Key, Value, Window, WindowedCoder, Windowing
 from headrace.worker.sideinputs.arrivals import Arrived, Part
 from headrace.worker.sideinputs.firings import Firing, firing_of, patience_of
@@ -65,17 +64,17 @@ class StoredSide:
         )
         self._rows = ViewRows(channel, multimap)
         # Decoded views by their window and content; the latest always, whatever its size.
-        self._cache = ByteCache[tuple[bytes, bytes], Any](MAX_CACHED_BYTES, keep_latest=True)
+        self._cache = ByteCache[tuple[bytes, bytes], Value](MAX_CACHED_BYTES, keep_latest=True)
         self._forget_epoch()
         self._watermark = self._marked = 0
 
     def _forget_epoch(self) -> None:
-        self._arrived: dict[Any, Arrived] = {}
+        self._arrived: dict[WindowKey, Arrived] = {}
         self._named: dict[bytes, Arrived] = {}
         self._lists: dict[bytes, list[Value]] = {}
         self._maps: dict[bytes, dict[bytes, tuple[Key, list[Value]]]] = {}
         self._found: dict[tuple[bytes, bytes], list[Value]] = {}
-        self._filled: dict[Any, bool] = {}
+        self._filled: dict[WindowKey, bool] = {}
 
     # -- one epoch
 
@@ -157,7 +156,7 @@ class StoredSide:
         """Write what came to the store; nothing of the epoch stays but decoded views."""
         for arrived in self._named.values():
             head = self._rows.write(self._base(arrived.name), arrived)
-            views: dict[bytes, Any] = self._maps if self._multimap else self._lists
+            views: dict[bytes, Value] = self._maps if self._multimap else self._lists
             if arrived.name in views:
                 self._cache.put((arrived.name, head.token), views[arrived.name], head.size)
         if self._firing is Firing.LATE and self._watermark > self._marked:
@@ -249,7 +248,7 @@ class StoredSide:
             found[key] = held.values[0][0], before + [pair[1] for pair in held.values]
         return found
 
-    def _stored(self, window: bytes) -> Any:
+    def _stored(self, window: bytes) -> Value:
         """Give a window's content as it was when the epoch began; not to be changed."""
         base = self._base(window)
         head = self._rows.head(base)

@@ -17,8 +17,8 @@ from headrace.state.layout import KEY_GROUPS
 from headrace.state.mixed import pack, unpack_whole
 from headrace.worker.batched.plain_values import FAITHFUL
 from headrace.worker.batched.weights import SAMPLE_VALUES, weight
-from headrace.worker.batched.window_keys import window_key
-from headrace.worker.beam_types import Key, Value, WindowedCoder
+from headrace.worker.batched.window_keys import WindowKey, window_key
+from headrace.worker.beam_types import Element, Key, Pane, Value, WindowedCoder, Windows
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.grouping.value_bytes import ValueBytes
 
@@ -30,10 +30,10 @@ ROW_BYTES = 1 << 20
 
 #: The place of an element (when it is due, its time, its number of arrival), then its value,
 #: windows and pane.
-Entry = tuple[int, int, int, Value, Any, Any]
+Entry = tuple[int, int, int, Value, Windows, Pane]
 #: Columns: of the three numbers of a place, of encoded windows and panes, of values, encoded or
 #: plain, and of key groups.
-Raw = tuple[list[int], list[int], list[int], list[bytes], list[Any], list[int]]
+Raw = tuple[list[int], list[int], list[int], list[bytes], list[Value], list[int]]
 
 
 def nothing() -> Raw:
@@ -84,7 +84,7 @@ class Entries:
 
     def encoded(
         self, dues: list[int], times: list[int], numbers: range, values: list[Value],
-        windows: list[Any], panes: list[Any],
+        windows: Sequence[Windows], panes: Sequence[Pane],
     ) -> Raw:
         """Encode elements; in whole columns, as far as that goes."""
         # Elements are pairs: what is plain is a tuple in the row, what is encoded is bytes.
@@ -99,13 +99,15 @@ class Entries:
             return [known[key] for key in keys]
         return list(map(self._key_group, keys))
 
-    def _encoded_metas(self, times: list[int], windows: list[Any], panes: list[Any]) -> list[bytes]:
+    def _encoded_metas(
+        self, times: list[int], windows: Sequence[Windows], panes: Sequence[Pane]
+    ) -> list[bytes]:
         """Encode windows and panes, those that are alike once."""
         first = windows[0]
         if len(first) == 1 and {id(w[0]) for w in windows} == {id(first[0])}:
             if {*map(len, windows)} == {1} and {*map(id, panes)} == {id(panes[0])}:
                 return [self._meta(times[0], first, panes[0])] * len(windows)
-        known: dict[Any, bytes] = {}
+        known: dict[tuple[WindowKey, ...], bytes] = {}
         found = []
         for time, given, pane in zip(times, windows, panes, strict=True):
             which = (*map(window_key, given), id(pane))
@@ -115,7 +117,7 @@ class Entries:
             found.append(meta)
         return found
 
-    def _meta(self, time: int, windows: Any, pane: Any) -> bytes:
+    def _meta(self, time: int, windows: Windows, pane: Pane) -> bytes:
         return bytes(self._metas.encode(windowed_value.create(b"", time, windows, pane)))
 
     @staticmethod
@@ -138,7 +140,7 @@ class Entries:
         if cut < len(dues):
             extend(later, [column[cut:] for column in (*columns, groups)])
             columns = [column[:cut] for column in columns]
-        known: dict[bytes, Any] = {}
+        known: dict[bytes, Element] = {}
         found: list[Entry] = []
         decode = self._decode
         for due, time, number, meta, value in zip(*columns, strict=True):

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Protocol
+from typing import Any, Protocol
 
 from apache_beam.transforms.window import GlobalWindow
 
@@ -24,7 +24,7 @@ from headrace.plan.clocks import MAX_TIME, MIN_TIME
 from headrace.worker.batched.batches import Columns, Meta, columns
 from headrace.worker.batched.weights import SAMPLE_VALUES, weight
 from headrace.worker.batched.window_keys import last_moment
-from headrace.worker.beam_types import Value
+from headrace.worker.beam_types import Pane, Value, Windows
 from headrace.worker.grouping.grouper import held_at
 from headrace.worker.sorting.entries import (
     ROW_ELEMENTS,
@@ -92,8 +92,8 @@ class TimeSorter:
         self._dues: list[int] = []
         self._values: list[Value] = []
         self._times: list[int] = []
-        self._windows: list[Value] = []
-        self._panes: list[Value] = []
+        self._windows: list[Windows] = []
+        self._panes: list[Pane] = []
 
     # -- input
 
@@ -126,8 +126,9 @@ class TimeSorter:
         cut = bisect_left(order, bound, key=self._dues.__getitem__)
         due = order[:cut]
         fresh = self._dues, self._times, self._values, self._windows, self._panes
+        held: tuple[list[Any], ...] = fresh
         self._dues, self._times, self._values, self._windows, self._panes = (
-            [column[i] for i in order[cut:]] for column in fresh
+            [column[i] for i in order[cut:]] for column in held
         )
         self._used = self._used * (len(order) - cut) // max(1, len(order))
         stored = self._rows.take(bound)
@@ -225,7 +226,7 @@ def _batches(ready: list[Entry], most: int) -> Iterator[tuple[list[Value], Colum
         yield list(values), Columns(list(times), list(windows), list(panes))
 
 
-def _dues(times: list[int], windows: list[Value]) -> list[int]:
+def _dues(times: list[int], windows: Sequence[Windows]) -> list[int]:
     """Say when elements are due: at their times, but not after the last moments of their windows.
 
     Nearly always the first: a window contains its elements unless a step gave them other times.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import FrameType, GeneratorType, TracebackType
-from typing import Any
 
 from headrace.worker.task.trace import kind_of
 
@@ -126,7 +126,7 @@ def _element(trace: TracebackType | None, first: TracebackType | None) -> str:
     return _argument(first.tb_frame)
 
 
-def _held(names: dict[str, Any]) -> str:
+def _held(names: Mapping[str, object]) -> str:
     if "value" in names and "values" in names or ".0" in names and "value" in names:
         return kind_of(names["value"])
     running = names.get("running")

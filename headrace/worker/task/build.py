@@ -5,9 +5,8 @@ Takes a task and the memory that keeps its parts, gives `Built`. Runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
-from typing import Any
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -18,7 +17,7 @@ from headrace.plan.settings import ColumnsMode
 from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import MERGE_SHARD, ChannelKind, SideInput, Stage
 from headrace.worker.batched.known_combines import known_combine
-from headrace.worker.beam_types import CombineFn, Proto
+from headrace.worker.beam_types import CombineFn, Decode, Proto
 from headrace.worker.grouping.column_tables import Merging
 from headrace.worker.grouping.grouper import Compact, Grouper
 from headrace.worker.grouping.lateness import Lateness
@@ -44,7 +43,7 @@ class Built:
         self.stages: list[StageRun] = []  # in the order of the plan
         self.readers: dict[int, tuple[StageRun, str]] = {}  # channel -> who reads it, and where
         self.groupers: dict[int, Grouper] = {}  # channel -> where its elements are grouped
-        self.decoders: dict[int, Callable[[Any, bool], Any]] = {}  # channel -> of its elements
+        self.decoders: dict[int, Decode] = {}  # channel -> of its elements
         self.sides: dict[int, SideView] = {}  # channel -> its view
         self.mergers: dict[int, ElementMerger] = {}  # channel -> what puts its rows into order
         self.merging: dict[tuple[int, str], ElementMerger] = {}  # the same, by who reads

@@ -21,12 +21,14 @@ from headrace.plan.supersteps import Port, Stage
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.cause import caused_by
 from headrace.worker.batched.chains import augment
-from headrace.worker.batched.checked_calls import arm
+from headrace.worker.batched.ends import Writer
+from headrace.worker.batched.keyed_rows import KeyedRows
 from headrace.worker.batched.operations import Finalisers, ShardWrite, Shared, quick_sampling
 from headrace.worker.batched.route import Route
+from headrace.worker.beam_operations import OperationFactory
 from headrace.worker.beam_types import Operation, Proto, Value
+from headrace.worker.checks.checked_calls import arm
 from headrace.worker.columns.values import ColumnValues
-from headrace.worker.exchange.writers import Writer
 from headrace.worker.task.memory import Cells, Timers
 
 _LOG = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ _LOG = logging.getLogger(__name__)
 #: Makes the writer of an output that goes to the channels of these ports.
 MakeWriter = Callable[[Sequence[Port]], Writer]
 #: Takes what a bundle has left for later: the transform and Beam's residual.
-Leave = Callable[[str, Any], None]
+Leave = Callable[[str, Proto], None]
 
 
 @contextmanager
@@ -90,7 +92,7 @@ class Bundles:
         self._limit = max_bundle_elements or None
         self._in_bundle = 0
         self._bundles = 0
-        self.see: Callable[[Any], None] | None = None  # is shown batches, if somebody asked
+        self.see: Callable[[list[Value]], None] | None = None  # is shown batches, if asked for
         self._leave = leave
         self._kept_infos: list[Value] = []
         self._finalisers: list[Callable[[], None]] = []
@@ -109,7 +111,7 @@ class Bundles:
         self.stateful: list[str] = []  # the transforms that have state
         self._bind_timers(descriptor, factory, timers)
 
-    def _bind_timers(self, descriptor: Proto, factory: Any, timers: Timers) -> None:
+    def _bind_timers(self, descriptor: Proto, factory: OperationFactory, timers: Timers) -> None:
         for transform_id, proto in descriptor.transforms.items():
             if proto.spec.urn != common_urns.primitives.PAR_DO.urn:
                 continue
@@ -165,8 +167,25 @@ class Bundles:
 
     def takes_columns(self, transform_id: str) -> bool:
         """Whether batches of columns that enter here are of use."""
-        on = self._columns is not ColumnsMode.OFF
-        return on and self._route.entries[transform_id].takes_columns
+        return self.columns_are_on and self._route.entries[transform_id].takes_columns
+
+    @property
+    def columns_are_on(self) -> bool:
+        """Whether batches of columns may be in the stage at all."""
+        return self._columns is not ColumnsMode.OFF
+
+    def takes_groups(self, transform_id: str, parts: Sequence[ColumnValues]) -> bool:
+        """Whether groups that enter here are of use as pairs of columns."""
+        return self._route.entries[transform_id].takes_groups(parts)
+
+    def run_groups(self, transform_id: str, groups: KeyedRows, meta: Meta) -> None:
+        """Process the groups of a window while they are pairs of columns."""
+        with self.active(), caused_by(None):
+            self.begin()
+            self._route.entries[transform_id].groups(groups, meta)
+            self._in_bundle += len(groups)
+            if self._limit is not None and self._in_bundle >= self._limit:
+                self.end()
 
     def run_columns(self, transform_id: str, values: ColumnValues, meta: Meta) -> None:
         """Process a batch of columns."""
@@ -214,7 +233,7 @@ class Bundles:
             self._kept_infos += op.user_monitoring_infos(transform_id).values()
             op.reset()
 
-    def application(self, transform_id: str, residual: Proto) -> Any:
+    def application(self, transform_id: str, residual: Proto) -> Proto:
         """Give a residual in the form in which it can be kept."""
         return self._processor.delayed_bundle_application(self.ops[transform_id], residual)
 

@@ -15,7 +15,7 @@ from headrace.plan.combines import Combined
 from headrace.plan.supersteps import Channel, SideInput, Stage
 from headrace.worker.batched.combining import owns_resources
 from headrace.worker.batched.known_combines import builtin_of
-from headrace.worker.beam_types import CombineFn, Proto
+from headrace.worker.beam_types import Coder, CombineFn, Proto, Window, WindowedCoder, Windowing
 from headrace.worker.exchange.merging import Combining
 from headrace.worker.grouping.slices import Combination
 from headrace.worker.grouping.value_bytes import ValueBytes
@@ -31,24 +31,26 @@ class Descriptors:
         self.components = beam_fn_api_pb2.ProcessBundleDescriptor.FromString(components)
         self._context = pipeline_context.PipelineContext(self.components)
         self._channels = channels
-        self._transforms: dict[str, Any] = {}  # by stage: they may carry much data
+        self._transforms: dict[str, Proto] = {}  # by stage: they may carry much data
 
-    def coder(self, channel: int) -> Any:
+    def coder(self, channel: int) -> WindowedCoder:
         """Give the coder of a channel's windowed values."""
-        return self.coder_of(self._channels[channel].coder_id)
+        found: WindowedCoder = self.coder_of(self._channels[channel].coder_id)
+        return found
 
     def coder_of(self, coder_id: str) -> Any:
         """Give a coder by its id."""
         return self._context.coders.get_by_id(coder_id)
 
-    def windowing(self, channel: int) -> Any:
+    def windowing(self, channel: int) -> Windowing:
         """Give the windowing strategy of a channel's elements."""
         return self._windowing_of(self._channels[channel].windowing_id)
 
-    def _windowing_of(self, strategy_id: str) -> Any:
-        return self._context.windowing_strategies.get_by_id(strategy_id)
+    def _windowing_of(self, strategy_id: str) -> Windowing:
+        found: Windowing = self._context.windowing_strategies.get_by_id(strategy_id)
+        return found
 
-    def transforms(self, stage: Stage) -> Any:
+    def transforms(self, stage: Stage) -> Proto:
         """Give the transforms of a stage, by their ids."""
         found = self._transforms.get(stage.stage_id)
         if found is None:
@@ -58,28 +60,29 @@ class Descriptors:
 
     # -- inputs of a ParDo
 
-    def main_windowing(self, proto: Proto) -> Any:
+    def main_windowing(self, proto: Proto) -> Windowing:
         """Give the windowing of a ParDo's main input."""
         return self._windowing_of(self._main(proto).windowing_strategy_id)
 
-    def main_coder(self, proto: Proto) -> Any:
+    def main_coder(self, proto: Proto) -> Coder:
         """Give the coder of a ParDo's main input."""
-        return self._context.coders.get_by_id(self._main(proto).coder_id)
+        found: Coder = self.coder_of(self._main(proto).coder_id)
+        return found
 
-    def _main(self, proto: Proto) -> Any:
+    def _main(self, proto: Proto) -> Proto:
         payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
         (main,) = (p for tag, p in proto.inputs.items() if tag not in payload.side_inputs)
         return self.components.pcollections[main]
 
-    def mapping(self, stage: Stage, side: SideInput) -> Callable[[Any], Any]:
+    def mapping(self, stage: Stage, side: SideInput) -> Callable[[Window], Window]:
         """Give the function from a main window to the window of a side input."""
         proto = self.transforms(stage)[side.transform_id]
         payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
         data = pvalue.SideInputData.from_runner_api(payload.side_inputs[side.tag], self._context)
-        found: Callable[[Any], Any] = data.window_mapping_fn
+        found: Callable[[Window], Window] = data.window_mapping_fn
         return found
 
-    def side_windowing(self, stage: Stage, side: SideInput) -> Any:
+    def side_windowing(self, stage: Stage, side: SideInput) -> Windowing:
         """Give the windowing of a side input."""
         proto = self.transforms(stage)[side.transform_id]
         pcoll = self.components.pcollections[proto.inputs[side.tag]]
@@ -87,7 +90,7 @@ class Descriptors:
 
     # -- what follows a grouping
 
-    def combine_fn(self, stage: Stage, channel: int) -> Any | None:
+    def combine_fn(self, stage: Stage, channel: int) -> CombineFn | None:
         """Give what merges the values of a key, if all that follows the grouping is a combine."""
         merge = self._merge_of(stage, channel)
         return None if merge is None else self._combine_fn_of(self.transforms(stage)[merge])
@@ -107,7 +110,7 @@ class Descriptors:
             return None
         return str(readers[0])
 
-    def _combine_fn_of(self, transform: Proto) -> Any | None:
+    def _combine_fn_of(self, transform: Proto) -> CombineFn | None:
         payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)
         combine_fn = core.CombineFn.from_runner_api(payload.combine_fn, self._context)
         return None if owns_resources(combine_fn) else combine_fn  # else nobody has set it up here

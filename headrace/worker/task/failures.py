@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import traceback
-from typing import Any
 
 from headrace.worker.beam_types import Value
 from headrace.worker.task.blame import blame
@@ -52,7 +51,7 @@ def _text(failure: BaseException) -> str:
         return repr(failure.args)
 
 
-def _plain(args: tuple[Any, ...]) -> list[Value] | None:
+def _plain(args: tuple[object, ...]) -> list[Value] | None:
     """The arguments if all are plain and short, else None."""
     for arg in args:
         if type(arg) not in (str, int, float, bool, type(None)):

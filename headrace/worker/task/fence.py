@@ -7,8 +7,9 @@ Looks for a newer driver before an epoch's work begins, and before each such mov
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -51,9 +52,13 @@ def _guard() -> None:
         setattr(FileSystems, name, staticmethod(_guarded(found)))
 
 
-def _guarded(change: Any) -> Any:
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _guarded(change: Callable[P, R]) -> Callable[P, R]:
     @wraps(change)
-    def guarded(*args: Any, **named: Any) -> Any:
+    def guarded(*args: P.args, **named: P.kwargs) -> R:
         check()
         return change(*args, **named)
 

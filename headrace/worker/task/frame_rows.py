@@ -9,7 +9,7 @@ import pyarrow as pa
 from headrace.worker.batched.batches import BATCH_VALUES, numbered
 from headrace.worker.batched.column_batches import COLUMN_ROWS
 from headrace.worker.columns.values import ColumnValues
-from headrace.worker.exchange.row_reader import RowReader
+from headrace.worker.ends.row_reader import RowReader
 from headrace.worker.task.stage import StageRun
 
 

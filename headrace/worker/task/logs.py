@@ -11,13 +11,13 @@ import sys
 import warnings
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
+from typing import TextIO
 
 from apache_beam.runners.worker import statesampler
 
 from headrace.worker.exchange.super_tuples import SuperTuple
 from headrace.worker.protocol import LogReport
-from headrace.worker.task.live_channel import Printed, teller
+from headrace.worker.task.live_socket import Printed, teller
 from headrace.worker.task.report_rows import row_of
 
 #: Records kept per task; the rest is counted, not kept.
@@ -28,6 +28,12 @@ def _is_news(record: logging.LogRecord) -> bool:
     """Whether a record tells more than the exception that ends the task: Beam logs that too."""
     raised = record.exc_info[1] if record.exc_info else None
     return not getattr(raised, "_tagged_with_step", False)
+
+
+def _set_level(level: int) -> None:
+    """Set the root's level, if it is another one: that empties the caches of all loggers."""
+    if logging.root.level != level:
+        logging.root.setLevel(level)
 
 
 #: Beam's logger for exceptions of user code.
@@ -45,12 +51,12 @@ class TaskLogs(logging.Handler):
     def __init__(self, level: int, ear: str = "") -> None:
         super().__init__(level)
         self._teller = teller(ear)
-        self._stdout: Any = None
+        self._stdout: TextIO | None = None
         self._printed: Printed | None = None
         self._others: list[logging.Handler] = []
-        self._records: list[dict[str, Any]] = []
+        self._records: list[dict[str, object]] = []
         self._dropped = 0
-        self._showwarning: Any = None
+        self._showwarning = warnings.showwarning
         self._root_level = logging.WARNING
 
     def __enter__(self) -> TaskLogs:
@@ -63,7 +69,7 @@ class TaskLogs(logging.Handler):
         _BEAMS.addFilter(_is_news)
         root.addHandler(self)
         self._root_level = root.level
-        root.setLevel(min(self.level, root.level) if root.level else self.level)
+        _set_level(min(self.level, root.level) if root.level else self.level)
         self._showwarning = warnings.showwarning
         warnings.showwarning = self._warn
         return self
@@ -81,7 +87,7 @@ class TaskLogs(logging.Handler):
             self._printed.end()
             sys.stdout = self._stdout
             root.handlers = [*self._others, *root.handlers]
-        root.setLevel(self._root_level)
+        _set_level(self._root_level)
         warnings.showwarning = self._showwarning
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -93,7 +99,7 @@ class TaskLogs(logging.Handler):
         except Exception:  # noqa: BLE001 (wrong arguments of a log call must not fail the task)
             self.handleError(record)
             return
-        entry: dict[str, Any] = {
+        entry: dict[str, object] = {
             "kind": "log",
             "name": record.name,
             "level": record.levelno,
@@ -113,7 +119,7 @@ class TaskLogs(logging.Handler):
         category: type[Warning],
         filename: str,
         lineno: int,
-        file: Any = None,  # noqa: ARG002 (the signature is Python's)
+        file: TextIO | None = None,  # noqa: ARG002 (the signature is Python's)
         line: str | None = None,  # noqa: ARG002
     ) -> None:
         self._keep(
@@ -128,7 +134,7 @@ class TaskLogs(logging.Handler):
             }
         )
 
-    def _keep(self, entry: dict[str, Any]) -> None:
+    def _keep(self, entry: dict[str, object]) -> None:
         if self._teller is not None and self._teller.tell({"log": entry}):
             return
         if len(self._records) < MAX_RECORDS:

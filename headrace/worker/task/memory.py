@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.plan.slices import Slices
 from headrace.state.chain import Chain
@@ -17,6 +17,7 @@ from headrace.worker.beam_types import (
     Coder,
     CoderImpl,
     Proto,
+    TimerCoder,
     Value,
     Window,
     WindowedCoder,
@@ -46,7 +47,7 @@ class Cells(Protocol):
         """Empty a cell, or a range of an ordered list."""
 
     def process_instruction_id(
-        self, bundle_id: str, cache_tokens: Any
+        self, bundle_id: str, cache_tokens: list[Proto]
     ) -> AbstractContextManager[None]:
         """Begin a bundle."""
 
@@ -73,7 +74,9 @@ class Timers(Protocol):
     def families(self) -> int:
         """How many timer families the stage's steps have."""
 
-    def sink(self, transform_id: str, family: str, domain: int, timer_coder: Any) -> TimerSink:
+    def sink(
+        self, transform_id: str, family: str, domain: int, timer_coder: TimerCoder
+    ) -> TimerSink:
         """Give the object through which user code sets timers of one family."""
 
     def pop(self, watermark: int, now: int) -> DueTimer | None:

@@ -14,12 +14,13 @@ from headrace.plan.order import PortOrder
 from headrace.plan.settings import ColumnsMode
 from headrace.plan.supersteps import MERGE_SHARD, Channel, ChannelKind, Port
 from headrace.worker.batched.batches import Meta
+from headrace.worker.batched.ends import Writer
 from headrace.worker.beam_types import Value
 from headrace.worker.columns.values import ColumnValues
-from headrace.worker.exchange.column_writer import ColumnWriter
-from headrace.worker.exchange.file_writer import FileWriter
+from headrace.worker.ends.column_writer import ColumnWriter
+from headrace.worker.ends.file_writer import FileWriter
 from headrace.worker.exchange.group_writer import GroupWriter
-from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
+from headrace.worker.exchange.grouping_kind import Grouping, grouping_of, spans_suffice
 from headrace.worker.exchange.keys import ShardOf
 from headrace.worker.exchange.merging import Merging, Shares
 from headrace.worker.exchange.ordered_groups import OrderedGroupWriter
@@ -37,7 +38,7 @@ from headrace.worker.exchange.plain_pairs import PlainPairs
 from headrace.worker.exchange.plain_rows import PlainRowWriter
 from headrace.worker.exchange.super_tuples import PayloadKind, Rank, SuperTuple
 from headrace.worker.exchange.watched_keys import WatchedKeys
-from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter, Writer
+from headrace.worker.exchange.writers import Fanout, LocalWriter, RowWriter
 from headrace.worker.protocol import SuperstepTask
 from headrace.worker.task.descriptors import Descriptors
 from headrace.worker.task.element_merger import as_grouped
@@ -175,15 +176,17 @@ class Outlets:
         combining = None
         if self._task.settings.merge_hot_keys and not local and self._task.shards > 1:
             combining = self._descriptors.combining(self._task.superstep.stages, index)
+        windowing = self._descriptors.windowing(index)
         writer = GroupWriter(
             index,
             self._descriptors.coder(index),
-            grouping_of(self._descriptors.windowing(index)),
+            grouping_of(windowing),
             self._take if local else self.send,
             shards=self._task.shards,
             super_tuple_bytes=self._task.settings.super_tuple_bytes,
             fixed_shard=self._shard if local else None,
             sliced=channel.slices is not None,
+            spans=spans_suffice(windowing),
             combining=combining,
         )
         if writer.merging is not None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from apache_beam.coders.coder_impl import create_InputStream
 
 from headrace.errors import TransportError
 from headrace.worker.batched.batches import BATCH_VALUES, Meta, batch_of
-from headrace.worker.beam_types import Value
+from headrace.worker.beam_types import Decode, Value
 from headrace.worker.exchange.plain_rows import read_plain_rows
 from headrace.worker.exchange.super_tuples import PayloadKind, SuperTuple
 
 
-def row_batches(row: SuperTuple, decode: Any, most: int) -> Iterator[tuple[list[Value], Meta]]:
+def row_batches(
+    row: SuperTuple, decode: Decode, most: int
+) -> Iterator[tuple[list[Value], Meta]]:
     """Give the elements of a row.
 
     Args:

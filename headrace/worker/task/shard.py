@@ -17,7 +17,7 @@ from headrace.plan.order import source_number
 from headrace.plan.settings import Settings
 from headrace.plan.sources import Frame
 from headrace.worker.beam_types import Value
-from headrace.worker.exchange.row_reader import RowReader
+from headrace.worker.ends.row_reader import RowReader
 from headrace.worker.exchange.super_tuples import (
     REPORT_CHANNEL,
     PayloadKind,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from apache_beam.testing.test_stream import WindowedValueHolder
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
@@ -12,7 +10,7 @@ from headrace.plan.order import source_number
 from headrace.plan.sources import Impulse
 from headrace.plan.supersteps import ChannelKind
 from headrace.worker.batched.batches import batch_of, numbered
-from headrace.worker.beam_types import Value
+from headrace.worker.beam_types import Element, Value
 from headrace.worker.protocol import Epoch, SuperstepTask
 from headrace.worker.task.descriptors import Descriptors
 from headrace.worker.task.stage import StageRun
@@ -27,7 +25,7 @@ def feed(
         # An impulse fires on one shard only, on another one for each source.
         if channel.kind is not ChannelKind.SOURCE or port.channel % task.shards != shard:
             continue
-        found: list[Any] = []
+        found: list[Element] = []
         if isinstance(channel.source, Impulse) and epoch.first:
             found.append(GlobalWindows.windowed_value(b""))
         for index, coder_id, elements in epoch.arrivals:
@@ -43,8 +41,8 @@ def feed(
         stage.push(port.transform_id, values, meta)
 
 
-def _scripted(value: Value, micros: int) -> Any:
+def _scripted(value: Value, micros: int) -> Element:
     """Give an element of a test stream its time, and the windows it may bring along."""
     if isinstance(value, WindowedValueHolder):
-        return value.windowed_value
-    return GlobalWindows.windowed_value(value, Timestamp(micros=micros))
+        return value.windowed_value  # type: ignore[no-any-return]
+    return GlobalWindows.windowed_value(value, Timestamp(micros=micros))  # type: ignore[no-any-return]

@@ -6,16 +6,8 @@ watermark. A batch is one epoch whose watermark is the end of time; residuals ar
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from functools import partial
-from math import inf
-from typing import Any
-
-from apache_beam.internal import pickler
-from apache_beam.portability import common_urns
-from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.common import DoFnSignature
 
 from headrace.plan.clocks import MAX_TIME as END
 from headrace.plan.clocks import MIN_TIME
@@ -31,13 +23,13 @@ from headrace.worker.batched.batches import (
 from headrace.worker.batched.cause import caused_by
 from headrace.worker.batched.chains import pick_one
 from headrace.worker.batched.column_batches import as_rows
-from headrace.worker.beam_types import Element, Proto, Value
+from headrace.worker.beam_types import Decode, Proto, Value
 from headrace.worker.columns.values import ColumnValues
 from headrace.worker.exchange.order_numbers import Numbers, widened
 from headrace.worker.exchange.super_tuples import SuperTuple
 from headrace.worker.grouping.lateness import Lateness
 from headrace.worker.protocol import Epoch
-from headrace.worker.task.bundles import Bundles, MakeWriter, call_finalisers
+from headrace.worker.task.bundles import Bundles, MakeWriter
 from headrace.worker.task.by_time import run_by_time
 from headrace.worker.task.firing_numbers import (
     group_numbers,
@@ -45,23 +37,12 @@ from headrace.worker.task.firing_numbers import (
     released_numbers,
     timer_number,
 )
-from headrace.worker.task.memory import Memory, Opened, Pending, Residuals, Sorter
+from headrace.worker.task.memory import Memory, Opened, Pending, Sorter
 from headrace.worker.task.row_batches import row_batches
+from headrace.worker.task.splittables import splittables_of
 from headrace.worker.task.trace import Trace
 from headrace.worker.task.watermarks import at_output
-from headrace.worker.userstate.splitter import splitting
 from headrace.worker.userstate.timers import DueTimer
-
-_PROCESS_SIZED = common_urns.sdf_components.PROCESS_SIZED_ELEMENTS_AND_RESTRICTIONS.urn
-
-
-def _share(until: float, sharers: int) -> float:
-    """Give the seconds that the next of so many may take until a moment."""
-    return max(0.01, (until - time.monotonic()) / sharers)
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000
 
 
 class StageRun:
@@ -90,15 +71,9 @@ class StageRun:
             self._split_off,
             columns,
         )
-        self._splittable = [
-            (transform_id, op)
-            for transform_id, op in self.bundles.ops.items()
-            if self.bundles.transforms[transform_id].spec.urn == _PROCESS_SIZED
-        ]
-        self._residuals: Residuals | None = (
-            memory.residuals(number) if self._splittable else None
+        self._splittables = splittables_of(
+            self.bundles, partial(memory.residuals, number), stage.order, bounded=bounded
         )
-        self._providers: dict[str, Any] = {}  # of restrictions, by transform; for a drain
         self.pending: Pending | None = None  # if the stage begins with side inputs
         self.late: Lateness | None = None  # if elements go to a stateful ParDo one by one
         self.sorter: Sorter | None = None  # if elements come in the order of event time
@@ -110,9 +85,6 @@ class StageRun:
         self.key_encoders: dict[str, Callable[[Value], bytes]] = {}  # by transform
         self.encode: Callable[[Value], bytes] | None = None  # of whole elements
         self._now = 0
-        self._bundle_seconds = 1.0
-        self._until: float | None = None
-        self._drain = False
 
     @property
     def stateful(self) -> list[str]:
@@ -126,9 +98,8 @@ class StageRun:
     def begin(self, epoch: Epoch) -> None:
         """Begin an epoch; what an epoch that failed left behind is forgotten."""
         self._now = epoch.now
-        self._bundle_seconds = epoch.bundle_seconds
-        self._until = None
-        self._drain = epoch.drain
+        if self._splittables is not None:
+            self._splittables.begin(epoch)
         self.bundles.forget_epoch()
 
     # -- elements
@@ -157,10 +128,18 @@ class StageRun:
 
     def takes_columns(self, transform_id: str) -> bool:
         """Whether batches of columns may come in here, and are of use."""
-        needs = (self.order, self.late, self.pending, self.sorter)  # these look at objects
-        if any(need is not None for need in needs) or self._splittable:
-            return False
-        return self.bundles.takes_columns(transform_id)
+        return not self._needs_objects and self.bundles.takes_columns(transform_id)
+
+    def takes_pairs(self) -> bool:
+        """Whether groups may come in while they are pairs of columns."""
+        looked_at = self.trace is not None or self.bundles.see is not None
+        return not (looked_at or self._needs_objects) and self.bundles.columns_are_on
+
+    @property
+    def _needs_objects(self) -> bool:
+        # These look at objects.
+        needs = (self.order, self.late, self.pending, self.sorter, self._splittables)
+        return any(need is not None for need in needs)
 
     def push_columns(self, transform_id: str, values: ColumnValues, meta: Meta) -> None:
         """Process a batch of columns, where `takes_columns` says so."""
@@ -183,7 +162,7 @@ class StageRun:
             self._admit(transform_id, groups, numbered(groups, in_millis(meta), numbers))
 
     def push_rows(
-        self, transform_id: str, row: SuperTuple, decode: Any, numbers: Numbers | None = None
+        self, transform_id: str, row: SuperTuple, decode: Decode, numbers: Numbers | None = None
     ) -> None:
         """Process encoded windowed values; in an ordered run, with their numbers."""
         done = 0
@@ -217,27 +196,18 @@ class StageRun:
                     self._run(transform_id, [value], pick(meta, [i]))
                 return
             self.trace.element(self._steps, values[0], pick_one(meta).timestamp_micros)
-        if self.bounded or not self._splittable:
+        if self.bounded or self._splittables is None:
             self.bundles.run(transform_id, values, meta)
             return
         # One after the other, and each its share of the time: one that may go on for ever would
         # else leave nothing to the others, and their watermarks would hold everything back.
         for i, value in enumerate(values):
-            share = _share(self._deadline(), len(values) - i)
-            with splitting(self._splittable, share, self._split_off):
+            with self._splittables.sharing(len(values) - i):
                 self.bundles.run(transform_id, [value], pick(meta, [i]))
 
-    def _deadline(self) -> float:
-        """Give when splittable DoFns must have come to rest in this epoch."""
-        if self.bounded:
-            return inf
-        if self._until is None:
-            self._until = time.monotonic() + self._bundle_seconds
-        return self._until
-
-    def _clock(self) -> int:
-        """Give processing time: it stands still in an epoch, and goes on in a bounded run."""
-        return _wall_clock() if self.bounded else self._now
+    def _split_off(self, transform_id: str, residual: Proto) -> None:
+        assert self._splittables is not None
+        self._splittables.split_off(transform_id, residual)
 
     # -- time
 
@@ -249,18 +219,21 @@ class StageRun:
             if self.bounded:
                 self.bundles.begin()  # a stage that got nothing still starts and ends one bundle
             self.bundles.end()
-            self._go_on()
+            later = self._splittables
+            if later is not None:
+                later.go_on()
             reached = self._run_sorted(watermark)
-            while self._fire(reached, now) or self._wait_for_residuals():
-                self._go_on()
+            while self._fire(reached, now) or (later is not None and later.wait()):
+                if later is not None:
+                    later.go_on()
             self.bundles.end()
             self.bundles.flush()
         expire(watermark)
         self.holds = holds = {}
         if self._timers.families:
             holds["timers"] = self._timers.hold()
-        if self._residuals is not None:
-            holds["residuals"] = self._residuals.hold()
+        if later is not None:
+            holds["residuals"] = later.hold()
         if self.pending is not None:
             holds["side inputs"] = self.pending.hold()
         if self.sorter is not None:
@@ -313,70 +286,6 @@ class StageRun:
         with caused_by(timer_number(self.order, self.key_encoders[due.transform_id], due)):
             process(due.family, due.timer)
 
-    # -- splittable DoFns
-
-    def _split_off(self, transform_id: str, residual: Proto) -> None:
-        assert self._residuals is not None
-        application = self.bundles.application(transform_id, residual)
-        self._residuals.add(transform_id, application, self._clock(), at_once=self._drain)
-
-    def _go_on(self) -> None:
-        """Run the residuals that are due; again while they ask for no delay and there is time."""
-        residuals = self._residuals
-        if residuals is None:
-            return
-        until = self._deadline()
-        while due := residuals.take_all() if self._drain else residuals.take_due(self._clock()):
-            if self.bounded:  # it may wait for a callback of the bundle that it was left by
-                call_finalisers(self.bundles.take_finalisers())
-            self.bundles.begin()
-            for i, residual in enumerate(due):
-                op = self.bundles.ops[residual.transform_id]
-                impl = op.input_info.main_input_coder.get_impl()
-                element = impl.decode_nested(residual.element)
-                if self._drain:
-                    element = self._truncated(residual.transform_id, element)
-                    if element is None:
-                        continue
-                with caused_by(self._residual_number(residual.element)):
-                    if self.bounded:
-                        op.process(element)
-                        continue
-                    with splitting(self._splittable, _share(until, len(due) - i), self._split_off):
-                        op.process(element)
-            self.bundles.end()
-            if time.monotonic() >= until:
-                break
-
-    def _residual_number(self, encoded: bytes) -> int | None:
-        return None if self.order is None else self.order.fired(0, encoded)
-
-    def _wait_for_residuals(self) -> bool:
-        """In a bounded run, sleep until the next residual is due; say whether there is one."""
-        if not self.bounded or self._residuals is None:
-            return False
-        due = self._residuals.next_wakeup()
-        if due is None:
-            return False
-        time.sleep(max(0, due - self._clock()) / 1e6)
-        return True
-
-    def _truncated(self, transform_id: str, element: Element) -> Any | None:
-        """Ask the DoFn what of a residual is still to be done when the pipeline is to end."""
-        provider = self._providers.get(transform_id)
-        if provider is None:
-            proto = self.bundles.transforms[transform_id]
-            payload = beam_runner_api_pb2.ParDoPayload.FromString(proto.spec.payload)
-            fn = pickler.loads(payload.do_fn.payload)[0]
-            provider = DoFnSignature(fn).get_restriction_provider()
-            self._providers[transform_id] = provider
-        (value, (restriction, estimator)), _ = element.value
-        left = provider.truncate(value, restriction)
-        if not left:
-            return None
-        size = provider.restriction_size(value, left)
-        return element.with_value(((value, (left, estimator)), size))
-
     # -- the end of an epoch
 
     def drop_timers(self, owners: Collection[bytes]) -> None:
@@ -387,6 +296,6 @@ class StageRun:
     def next_wakeup(self) -> int | None:
         """Give the earliest processing time at which something is due."""
         times = [self._timers.next_wakeup()] if self._timers.families else []
-        if self._residuals is not None:
-            times.append(self._residuals.next_wakeup())
+        if self._splittables is not None:
+            times.append(self._splittables.next_wakeup())
         return min((t for t in times if t is not None), default=None)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import os
+import sys
 from collections.abc import Iterable
 
 from apache_beam.internal import pickler
@@ -19,11 +21,19 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
 from headrace.plan.settings import Settings
+from headrace.worker.batched.slowing import Slowing
 from headrace.worker.task.main_session import load_main_session
 
 _LOG = logging.getLogger(__name__)
 #: The run that this process is ready for.
 _ready = [""]
+
+
+def settle(settings: Settings) -> None:
+    """Let relative paths and imports mean here what they mean to the driver."""
+    if settings.folder and os.path.isdir(settings.folder):
+        os.chdir(settings.folder)
+    sys.path += [folder for folder in settings.python_path if folder not in sys.path]
 
 
 def prepare(settings: Settings) -> None:
@@ -34,6 +44,7 @@ def prepare(settings: Settings) -> None:
     RuntimeValueProvider.set_runtime_options(given)
     FileSystems.set_options(PipelineOptions.from_dictionary(given))
     pickler.set_library(settings.pickle_library)
+    Slowing.tell(given.get("experiments") or ())
     _import_plugins(given.get("beam_plugins", ()))
     load_main_session(settings.main_session, settings.pickle_library)
     _load_row_types(settings.row_types)

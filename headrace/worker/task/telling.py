@@ -113,7 +113,7 @@ class Samples:
     def __init__(self) -> None:
         self.shown: list[str] = []
 
-    def see(self, values: Any) -> None:
+    def see(self, values: list[Value]) -> None:
         """Take a batch; of most batches nothing is looked at."""
         if len(self.shown) < SAMPLES and len(values):
             self.shown.append(_shown(next(iter(values[:1]))))

@@ -138,7 +138,7 @@ def source_watermark(epoch: Epoch, source: int, highs: Mapping[str, int]) -> int
     clock = epoch.clocks.get(source)
     if clock is None:
         return epoch.sources.get(source, END)
-    if epoch.drain:
+    if epoch.drain or epoch.last:
         return END
     if source == epoch.feeding:
         clock = clock.seen(highs, epoch.now)

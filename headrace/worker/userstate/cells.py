@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 
@@ -101,13 +100,13 @@ class MemoryCells:
         """Nothing expires before the end of time, and everything ends there."""
         return 0
 
-    def _read_range(self, cell: Any, coder: CoderImpl) -> Iterator[Value]:
+    def _read_range(self, cell: Proto, coder: CoderImpl) -> Iterator[Value]:
         rows = self._ordered.get(_cell(cell), [])
         chosen = rows[_position(rows, cell.range.start) : _position(rows, cell.range.end)]
         return (coder.decode_nested(data) for _, _, data in chosen)
 
     @contextmanager
-    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:  # noqa: ARG002
+    def process_instruction_id(self, bundle_id: str, cache_tokens: list[Proto]) -> Iterator[None]:  # noqa: ARG002
         """Nothing is cached between bundles, so a bundle needs no token."""
         yield
 

@@ -10,7 +10,8 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+
+from headrace.worker.beam_types import Operation, Proto
 
 _LOG = logging.getLogger(__name__)
 
@@ -20,7 +21,7 @@ RETRY_SECONDS = 0.05
 
 @contextmanager
 def splitting(
-    ops: Sequence[tuple[str, Any]], seconds: float, take: Callable[[str, Any], None]
+    ops: Sequence[tuple[str, Operation]], seconds: float, take: Callable[[str, Proto], None]
 ) -> Iterator[None]:
     """While the block runs for longer than `seconds`, split what the operations work on.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
 
 from apache_beam.coders.coder_impl import create_InputStream, create_OutputStream
 from apache_beam.transforms.window import GlobalWindow
@@ -17,6 +16,7 @@ from apache_beam.transforms.window import GlobalWindow
 from headrace.errors import HeadraceError
 from headrace.state.layout import Kind, head, stamp, under, until
 from headrace.state.store import Store
+from headrace.worker.beam_operations import Done
 from headrace.worker.beam_types import CellKey, Coder, CoderImpl, Proto, Value
 from headrace.worker.sideinputs.side_inputs import SideInputs
 from headrace.worker.userstate.cell_rows import Log, OrderedLog, Step
@@ -104,7 +104,7 @@ class StoredCells:
             if store.get(row) is None:
                 store.put(row, log.window)
 
-    def _find(self, state_key: Any) -> tuple[bytes | CellKey, Log | None]:
+    def _find(self, state_key: Proto) -> tuple[bytes | CellKey, Log | None]:
         """Give what a cell is found by, and the cell; None: it is no bag, or not in memory yet."""
         if type(state_key) is CellKey:
             return state_key, self._bags.get(state_key) or self._new_bag(state_key, state_key)
@@ -137,7 +137,7 @@ class StoredCells:
             found.append(coder.decode_from_stream(stream, True))
         return found
 
-    def extend(self, state_key: Proto, coder: CoderImpl, elements: Iterable[Value]) -> Any:
+    def extend(self, state_key: Proto, coder: CoderImpl, elements: Iterable[Value]) -> Done:
         """Append to a cell."""
         name, bag = self._find(state_key)
         if bag is None:
@@ -158,7 +158,7 @@ class StoredCells:
             bag.added.append(encoded)
         return DONE
 
-    def clear(self, state_key: Proto) -> Any:
+    def clear(self, state_key: Proto) -> Done:
         """Empty a cell, or a range of an ordered list."""
         name, bag = self._find(state_key)
         if bag is None:
@@ -175,12 +175,12 @@ class StoredCells:
         bag.clear()
         return DONE
 
-    def _new_bag(self, name: bytes | CellKey, cell: Any) -> Log:
+    def _new_bag(self, name: bytes | CellKey, cell: CellKey) -> Log:
         step = self._step(cell.transform_id)
         bag = self._bags[name] = Log(step, cell.user_state_id, cell.window, cell.key)
         return bag
 
-    def _list(self, cell: Any) -> OrderedLog:
+    def _list(self, cell: Proto) -> OrderedLog:
         name = (cell.transform_id, cell.user_state_id, cell.window, cell.key)
         found = self._ordered.get(name)
         if found is None:
@@ -260,7 +260,7 @@ class StoredCells:
         return gone
 
     @contextmanager
-    def process_instruction_id(self, bundle_id: str, cache_tokens: Any) -> Iterator[None]:  # noqa: ARG002
+    def process_instruction_id(self, bundle_id: str, cache_tokens: list[Proto]) -> Iterator[None]:  # noqa: ARG002
         """Nothing is cached between bundles, so a bundle needs no token."""
         yield
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.errors import HeadraceError
 from headrace.state.layout import Kind, head, moment, part, stamp, time_of, under, until
 from headrace.state.store import Store, odd_rows
-from headrace.worker.beam_types import Timer, Value
+from headrace.worker.beam_types import Timer, TimerCoder, Value
 from headrace.worker.userstate.cell_rows import Owners
 from headrace.worker.userstate.timers import DueTimer, TimerSink
 
@@ -36,7 +36,9 @@ _DIGESTED, _DIGEST_BYTES = 0xFF, 24  # see layout.part
 class _Family:
     """One timer family of one step."""
 
-    def __init__(self, transform_id: str, family: str, line: _Line, timer_coder: Any) -> None:
+    def __init__(
+        self, transform_id: str, family: str, line: _Line, timer_coder: TimerCoder
+    ) -> None:
         self.transform_id = transform_id
         self.family = family
         self.line = line
@@ -149,7 +151,9 @@ class StoredTimers:
         """How many timer families the stage's steps have."""
         return len(self._families)
 
-    def sink(self, transform_id: str, family: str, domain: int, timer_coder: Any) -> TimerSink:
+    def sink(
+        self, transform_id: str, family: str, domain: int, timer_coder: TimerCoder
+    ) -> TimerSink:
         """Give the object through which user code sets timers of one family."""
         line = self._event if domain == _EVENT_TIME else self._clock
         made = _Family(transform_id, family, line, timer_coder)
@@ -304,7 +308,7 @@ class StoredTimers:
         self._store = None
 
 
-def _at(timer: Timer, fire: int, hold: int) -> Any:
+def _at(timer: Timer, fire: int, hold: int) -> Timer:
     """Give the timer with exact times: Beam's coder keeps milliseconds only."""
     return timer._replace(
         fire_timestamp=Timestamp(micros=fire), hold_timestamp=Timestamp(micros=hold)

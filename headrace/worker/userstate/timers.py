@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
-from headrace.worker.beam_types import Timer
+from headrace.worker.beam_types import OutStream, Timer, TimerCoder, Window
 
+#: The name of a timer: its transform and family, its encoded key, its tag, its window.
+_Name = tuple[str, str, bytes, str, Window]
 #: A timer that was set: its time, its number, its name.
-_Entry = tuple[int, int, tuple[Any, ...]]
+_Entry = tuple[int, int, _Name]
 
 _EVENT_TIME = beam_runner_api_pb2.TimeDomain.EVENT_TIME
 
@@ -41,10 +43,12 @@ class MemoryTimers:
         self.families = 0
         self._event: list[_Entry] = []
         self._clock: list[_Entry] = []
-        self._live: dict[tuple[Any, ...], tuple[int, Any]] = {}
+        self._live: dict[_Name, tuple[int, Timer]] = {}
         self._count = 0
 
-    def sink(self, transform_id: str, family: str, domain: int, timer_coder: Any) -> TimerSink:
+    def sink(
+        self, transform_id: str, family: str, domain: int, timer_coder: TimerCoder
+    ) -> TimerSink:
         """Give the object through which user code sets timers of one family."""
         self.families += 1
         heap = self._event if domain == _EVENT_TIME else self._clock
@@ -104,10 +108,10 @@ class MemoryTimers:
 class TimerSink:
     """Stands where Beam expects a timer coder and a data stream; nothing is encoded."""
 
-    def __init__(self, put: Callable[[Any], None]) -> None:
+    def __init__(self, put: Callable[[Timer], None]) -> None:
         self._put = put
 
-    def encode_to_stream(self, timer: Timer, stream: Any, nested: bool) -> None:  # noqa: ARG002
+    def encode_to_stream(self, timer: Timer, stream: OutStream | None, nested: bool) -> None:  # noqa: ARG002
         """Take the timer as the object it is."""
         self._put(timer)
 

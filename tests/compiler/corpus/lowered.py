@@ -24,12 +24,12 @@ from typing import Any, TypeAlias
 import apache_beam as beam
 
 from headrace.compiler.compile import compile_pipeline
-from headrace.compiler.lower import NotLowered, lower, promised
-from headrace.compiler.lower_shapes import shape_of_hint
-from headrace.compiler.lower_steps import UNKNOWN_ELEMENTS
+from headrace.compiler.lower.one_step import NotLowered, lower, promised
+from headrace.compiler.lower.shapes import shape_of_hint
+from headrace.compiler.lowering import UNKNOWN_ELEMENTS
 from headrace.lab.catalog import CATALOG
 from headrace.lab.data.beam_source import Events
-from headrace.plan.expressions import Lowered
+from headrace.plan.lowered_steps import LoweredStep
 from headrace.plan.operators import Role
 from headrace.plan.shapes import OTHER, Shape, TupleShape, joined
 from tests.compiler.corpus.packages import ROOT, dofns_of, in_time, modules_of, of_archives
@@ -37,7 +37,7 @@ from tests.compiler.corpus.run import Step, steps
 
 RESULTS = ROOT / "results" / "lowered-share.json"
 #: What became of a function.
-Made: TypeAlias = Lowered | NotLowered
+Made: TypeAlias = LoweredStep | NotLowered
 _HINTS: tuple[Any, ...] = (
     str, int, float, tuple[str, int], tuple[str, str], tuple[str, Any], tuple[Any, Any],
 )  # fmt: skip
@@ -73,7 +73,7 @@ def tried(dofn: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Made:
                 made.append(lower(dofn, shape, args, kwargs))
     except TimeoutError:
         made.append(NotLowered("takes too long to be followed"))
-    return next((m for m in made if isinstance(m, Lowered)), made[0])
+    return next((m for m in made if not isinstance(m, NotLowered)), made[0])
 
 
 def of_corpus() -> Iterator[tuple[str, Made]]:

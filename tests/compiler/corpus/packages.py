@@ -32,13 +32,13 @@ from typing import Any
 
 import apache_beam as beam
 
-from headrace.compiler.dofn_code import dofn_traits
+from headrace.compiler.code.dofn import dofn_traits
 from headrace.errors import FalseTraitError
 from headrace.plan.claims import claims_of
 from headrace.plan.ids import CollectionId, OperatorId
 from headrace.plan.operators import Operator, Role
 from headrace.plan.traits import Determinism, State, Traits
-from headrace.worker.batched.checked_calls import armed
+from headrace.worker.checks.checked_calls import armed
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "analysis-corpus.json"

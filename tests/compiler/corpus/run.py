@@ -19,9 +19,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.windowed_value import WindowedValue
 
-from headrace.compiler import urns
 from headrace.compiler.analyse import analyse
 from headrace.compiler.ingest import ingest
+from headrace.compiler.proto import urns
 from headrace.plan.operators import Operator
 from tests.compiler.corpus import helpers, outside, pairs, records, words
 from tests.compiler.corpus.table import Case

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lab.data_engine.places import Place
 from headrace.lab.data_engine.pressure import Limits
 from headrace.lab.data_engine.queue import PartitionQueue, QueueError
 from headrace.lab.data_engine.schedule import Phase, Schedule
+from headrace.lab.data_engine.shares import Share
 
 START = 1_000.0
 
@@ -25,8 +25,8 @@ def queue_of(
     rate: float = 100, seconds: float = 10, block: int = 8, limits: Limits | None = None,
     make: Callable[[int, int], pa.RecordBatch] = make,
 ) -> PartitionQueue:
-    place = Place(partition=0, partitions=1, block=block)
-    return PartitionQueue(place, Schedule.steady(rate, seconds), make, limits)
+    share = Share(partition=0, partitions=1, block=block)
+    return PartitionQueue(share, Schedule.steady(rate, seconds), make, limits)
 
 
 def numbers(batches: list[pa.RecordBatch]) -> list[int]:
@@ -50,6 +50,22 @@ def test_events_can_be_taken_when_they_are_due_and_not_before() -> None:
     queue.advance(START + 0.5)
     assert numbers(queue.pull(1, 1_000)) == list(range(1, 51))
     assert queue.length == 0
+
+
+def test_what_one_of_two_readers_has_done_with_is_held_for_the_other() -> None:
+    queue = queue_of()
+    queue.start(START)
+    queue.offer("ahead")
+    queue.offer("behind")
+    queue.advance(START + 1)
+    queue.pull(0, 60)
+    queue.acknowledge(60, "ahead")
+    assert queue.acknowledged == 0
+    assert numbers(queue.pull(0, 60)) == list(range(60))
+    queue.acknowledge(40, "behind")
+    assert queue.acknowledged == 40
+    queue.acknowledge(60, "behind")
+    assert queue.acknowledged == 60
 
 
 def test_what_was_taken_can_be_taken_again_until_it_is_acknowledged() -> None:
@@ -173,8 +189,8 @@ def test_stopping_early_ends_with_what_was_made() -> None:
 def test_whatever_is_taken_in_whatever_pieces_is_each_event_once_in_order(
     block: int, partitions: int, steps: list[tuple[float, int, bool]]
 ) -> None:
-    place = Place(partition=partitions - 1, partitions=partitions, block=block)
-    queue = PartitionQueue(place, Schedule.steady(100, 10), make)
+    share = Share(partition=partitions - 1, partitions=partitions, block=block)
+    queue = PartitionQueue(share, Schedule.steady(100, 10), make)
     queue.start(START)
     now, got = START, list[int]()
     for wait, most, acknowledges in [*steps, (20.0, 10_000, True)]:
@@ -188,9 +204,9 @@ def test_whatever_is_taken_in_whatever_pieces_is_each_event_once_in_order(
 
 
 def test_a_schedule_that_holds_goes_on_when_all_before_was_taken() -> None:
-    place = Place(partition=0, partitions=1, block=8)
+    share = Share(partition=0, partitions=1, block=8)
     limits = Limits(acceptable=10, limit=20)
-    queue = PartitionQueue(place, Schedule.steady(100, 10), make, limits, hold=1.0)
+    queue = PartitionQueue(share, Schedule.steady(100, 10), make, limits, hold=1.0)
     queue.start(START)
     for seconds in (0.5, 1.0, 3.0, 7.0):  # a system that takes seven seconds to be there
         queue.advance(START + seconds)
@@ -208,19 +224,19 @@ def test_a_schedule_that_holds_goes_on_when_all_before_was_taken() -> None:
 
 
 def test_partitions_that_hold_do_not_wait_for_each_others_blocks() -> None:
-    place = Place(partition=1, partitions=2, block=8)
-    queue = PartitionQueue(place, Schedule.steady(100, 10), make, hold=1.0)
+    share = Share(partition=1, partitions=2, block=8)
+    queue = PartitionQueue(share, Schedule.steady(100, 10), make, hold=1.0)
     queue.start(START)
     queue.advance(START + 1.0)
     queue.pull(0, queue.made - 8)
     queue.advance(START + 2.0)
     queue.advance(START + 2.5)
-    assert queue.made > place.offset_at(101)
+    assert queue.made > share.offset_at(101)
 
 
 def open_queue(limits: Limits | None = None) -> PartitionQueue:
-    place = Place(partition=0, partitions=1, block=8)
-    return PartitionQueue(place, Schedule.steady(100, 1), make, limits, is_open=True)
+    share = Share(partition=0, partitions=1, block=8)
+    return PartitionQueue(share, Schedule.steady(100, 1), make, limits, is_open=True)
 
 
 def test_an_open_queue_waits_at_its_end_and_goes_on_from_the_time_at_which_it_is_told() -> None:
@@ -275,8 +291,8 @@ def test_what_has_an_end_or_something_left_is_not_told_more() -> None:
     with pytest.raises(QueueError, match="has 100 events to give"):
         queue.go_on(START + 3, (Phase(1, 1),), make, None)
     with pytest.raises(QueueError, match="2 partitions cannot be told more"):
-        place = Place(partition=0, partitions=2, block=8)
-        PartitionQueue(place, Schedule.steady(1, 1), make, is_open=True)
+        share = Share(partition=0, partitions=2, block=8)
+        PartitionQueue(share, Schedule.steady(1, 1), make, is_open=True)
 
 
 @given(st.floats(200, 5e6))

@@ -19,11 +19,11 @@ from headrace.lab.data_engine.client import EngineStatus
 from headrace.lab.data_engine.events import EventsName
 from headrace.lab.data_engine.launch import DataEngines, Feed
 from headrace.lab.data_engine.schedule import Schedule
-from headrace.lab.endpoints.local_drains import LocalDrain
-from headrace.lab.endpoints.names import DrainKind
+from headrace.lab.endpoints.local_sinks import LocalSink
+from headrace.lab.endpoints.names import SinkKind
 from headrace.lab.probe.events import ProbeGenerator, ProbeSettings
 from headrace.lab.probe.pipelines.count import COUNT
-from headrace.lab.probe.questions import QUESTIONS
+from headrace.lab.probe.pipelines.questions import QUESTIONS
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Row
 from headrace.testing import LocalRunner
@@ -52,14 +52,14 @@ def test_no_batch_has_an_event_older_than_one_of_the_batch_before(
     partitions: int, block: int, most: int, steps: list[list[int]]
 ) -> None:
     ways = feed(partitions, block)
-    places = [ways.place(partition) for partition in range(partitions)]
+    shares = [ways.share(partition) for partition in range(partitions)]
     made, at, newest, read = [0] * partitions, [0] * partitions, -1, 0
     for step in [*steps, [1_000] * 4]:
         made = [min(1_000, m + s) for m, s in zip(made, step, strict=False)]
         ends = aligned(ways, [status(m) for m in made], at, most)
         numbers = [
-            place.number(offset)
-            for place, low, high in zip(places, at, ends, strict=True)
+            share.number(offset)
+            for share, low, high in zip(shares, at, ends, strict=True)
             for offset in range(low, high)
         ]
         if numbers:
@@ -80,14 +80,14 @@ def beam_rows(runner: Any, flags: list[str]) -> list[Row]:
     schedule = SETTINGS.read_schedule()
     with (
         DataEngines(NAME, schedule, partitions=2) as engines,
-        LocalDrain(DrainKind.VECTOR) as drain,
+        LocalSink(SinkKind.VECTOR) as sink,
     ):
         pipeline = beam.Pipeline(runner, PipelineOptions(flags))
         events = pipeline | ReadFromEngine(engines.feed, ProbeGenerator(SETTINGS).from_batch)
-        events | COUNT.build(SETTINGS) | drain.step()
+        events | COUNT.build(SETTINGS) | sink.step()
         pipeline.run().wait_until_finish()
         statuses = engines.status()
-        kept = drain.rows()
+        kept = sink.rows()
     assert kept is not None
     found = kept.read(COUNT.columns)
     assert [s.pulled for s in statuses] == [1_000, 1_000]

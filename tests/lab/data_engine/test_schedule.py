@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import OptionError
-from headrace.lab.data_engine.places import Place, block_for
 from headrace.lab.data_engine.pressure import Limits, Pressure
 from headrace.lab.data_engine.schedule import Phase, Schedule
+from headrace.lab.data_engine.shares import Share, block_for
 
 phases = st.builds(Phase, st.floats(0.1, 100), st.floats(10, 1e6))
 schedules = st.builds(Schedule, st.lists(phases, min_size=1, max_size=4).map(tuple))
@@ -59,11 +59,11 @@ def test_a_schedule_without_phases_or_events_is_refused() -> None:
 def test_every_event_is_of_one_partition_and_offsets_count_it(
     partitions: int, block: int, events: int
 ) -> None:
-    places = [Place(partition=p, partitions=partitions, block=block) for p in range(partitions)]
-    counts = [place.offset_at(events) for place in places]
+    shares = [Share(partition=p, partitions=partitions, block=block) for p in range(partitions)]
+    counts = [share.offset_at(events) for share in shares]
     numbers = [
-        place.number(offset)
-        for place, count in zip(places, counts, strict=True)
+        share.number(offset)
+        for share, count in zip(shares, counts, strict=True)
         for offset in range(count)
     ]
     assert sorted(numbers) == list(range(events))

@@ -9,12 +9,13 @@ import pytest
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.fake import FakeBench, FakeSettings
 from headrace.lab.experiments.guarantees import Seen, Witness, promises
-from headrace.lab.experiments.trial import Fault, Load
+from headrace.lab.record.trial import Fault, Load
 
 CALM = Seen(
     system="a", question="count", fault="", void="", rows=10, wrong="", checkpoint_bytes=None
 )
 HURT = replace(CALM, fault="kill-worker")
+DEAD = replace(CALM, fault="kill-driver")
 ONCE, ORDER, DURABLE = 0, 1, 2
 
 
@@ -35,7 +36,15 @@ ONCE, ORDER, DURABLE = 0, 1, 2
         ([replace(CALM, question="state", wrong="wrong answer")], ORDER, False, "wrong answer"),
         ([], DURABLE, None, "no run counts"),
         ([CALM], DURABLE, False, "in memory alone"),
-        ([CALM, replace(CALM, checkpoint_bytes=5_000)], DURABLE, True, "up to 5,000 bytes"),
+        # A checkpoint that was written is worth nothing until somebody goes on with it.
+        ([CALM, replace(CALM, checkpoint_bytes=5_000)], DURABLE, None,
+         "a checkpoint was written, up to 5,000 bytes; no driver was killed"),
+        ([replace(HURT, checkpoint_bytes=5_000)], DURABLE, None, "no driver was killed"),
+        ([CALM, DEAD], DURABLE, True, "on its checkpoint, every row came once: count 10 rows"),
+        ([DEAD, replace(DEAD, wrong="wrong answer: 1 rows")], DURABLE, False, "count: wrong"),
+        ([replace(DEAD, void="the system failed: X")], DURABLE, False, "the system failed: X"),
+        ([replace(DEAD, void="no driver was there")], DURABLE, None, "no driver was there"),
+        ([DEAD], ONCE, None, "no worker was killed"),
     ],
 )
 def test_a_promise_is_worth_what_the_trials_have_shown(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.fake import FakeBench, FakeSettings
 from headrace.lab.experiments.in_series import find_rate_in_series
-from headrace.lab.experiments.sustainable import ProbeStatus, Search
-from headrace.lab.experiments.trial import Bench, Load, Patience, Trial, Work
+from headrace.lab.experiments.sustainable import ProbeStatus, Search, find_rate
+from headrace.lab.record.trial import Bench, Load, Patience, Trial, Work
 
 SEARCH = Search(
     first_rate=1_000, probe_seconds=30, confirm_seconds=90,
@@ -128,7 +128,7 @@ def test_a_bound_on_latency_has_a_run_for_each_probe() -> None:
     assert bench.starts == len(found.probes) > 1
 
 
-def test_an_estimate_of_a_cold_system_is_made_anew_when_it_was_far_too_low() -> None:
+def test_an_estimate_of_a_cold_system_that_was_far_too_low_is_left_behind_by_doubling() -> None:
     class Cold(Counted):
         """Its first load finds it at a tenth of what it can."""
 
@@ -142,8 +142,8 @@ def test_an_estimate_of_a_cold_system_is_made_anew_when_it_was_far_too_low() -> 
     found = find_rate_in_series(Cold(FakeSettings()), QUICK).found
     assert 50_000 / 1.3 / 1.01 <= found.rate <= 50_000 / (1 - 0.3 / 2) * 1.01
     ramps = [probe for probe in found.probes if probe.status is ProbeStatus.ESTIMATED]
-    assert len(ramps) == 2
-    assert len(found.probes) <= 8
+    assert len(ramps) == 1
+    assert len(found.probes) <= 9
 
 
 def test_a_ramp_counts_the_time_that_a_system_works_after_it_was_cut_off() -> None:
@@ -170,3 +170,28 @@ def test_a_system_that_never_rests_is_searched_again_when_its_rows_say_that_it_k
     assert not found.void
     assert 5_000 / 1.3 / 1.01 <= found.rate <= 5_000 / (1 - 0.3 / 2) * 1.01
     assert bench.starts > 1
+
+
+class Cold(FakeBench):
+    """A fake that does half as much while its first load lasts."""
+
+    def __init__(self, capacity: float) -> None:
+        super().__init__(FakeSettings(capacity=capacity))
+        self._half = FakeBench(FakeSettings(capacity=capacity / 2))
+        self._tried = 0
+
+    def trial(self, load: Load) -> Trial:
+        self._tried += 1
+        return self._half.trial(load) if self._tried == 1 else super().trial(load)
+
+
+@pytest.mark.parametrize(("is_cold", "rate"), [(True, 1_000), (False, 1_000 / 1.3)])
+def test_the_first_probe_of_a_system_just_started_is_made_again(
+    is_cold: bool, rate: float
+) -> None:
+    near = replace(QUICK, ramp=False, is_near=True, is_cold=is_cold)
+    found = find_rate(Cold(1_100), near)
+    assert found.rate == pytest.approx(rate)
+    statuses = [probe.status for probe in found.probes if probe.rate == 1_000]
+    assert statuses[0] is ProbeStatus.FELL_BEHIND
+    assert len(statuses) == (2 if is_cold else 1)

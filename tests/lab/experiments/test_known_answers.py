@@ -6,6 +6,7 @@ All of it in a time of the fake's own; nothing waits.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,15 +15,17 @@ from hypothesis import strategies as st
 
 from headrace.errors import OptionError
 from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.experiments.congestion import CongestedLoad, measure_congestion
 from headrace.lab.experiments.costs import costs_of, measure_growth
 from headrace.lab.experiments.fake import FakeBench, FakeSettings, served
 from headrace.lab.experiments.latency import Latency, summed_up
 from headrace.lab.experiments.recovery import measure_fault
-from headrace.lab.experiments.scaling import measure_scaling
+from headrace.lab.experiments.scaling import Scaling, measure_scaling
 from headrace.lab.experiments.spike import SpikeLoad, measure_spike
 from headrace.lab.experiments.sustainable import ProbeStatus, Search, find_rate
-from headrace.lab.experiments.trial import Fault, Load, Patience, Trial
-from headrace.lab.experiments.waterfall import causal_profile, waterfall
+from headrace.lab.experiments.sweep import sweep
+from headrace.lab.experiments.waterfall import waterfall
+from headrace.lab.record.trial import Fault, Load, Patience, Trial
 
 SEARCH = Search(
     first_rate=1_000, probe_seconds=30, confirm_seconds=90,
@@ -182,6 +185,14 @@ def test_the_recovery_from_a_fault_is_the_outage_and_the_backlog() -> None:
     assert not found.void
 
 
+def test_the_recovery_from_a_fault_that_lasts_counts_from_its_end() -> None:
+    bench = FakeBench(FakeSettings(capacity=2_000, restart_seconds=0))
+    fault = Fault(kind="slow-disk", at_seconds=20, lasts_seconds=5)
+    found = measure_fault(bench, rate=1_000, seconds=60, fault=fault)
+    # 5,000 events wait when it is over, and 1,000/s more are served than come.
+    assert found.recovery_seconds == pytest.approx(5, rel=0.05)
+
+
 def test_a_fault_that_loses_events_voids_the_figure() -> None:
     bench = FakeBench(FakeSettings(loses_on_fault=1))
     fault = Fault(kind="kill-driver", at_seconds=5)
@@ -189,16 +200,105 @@ def test_a_fault_that_loses_events_voids_the_figure() -> None:
     assert found.void == "wrong answer: 1 rows missing, 0 too many"
 
 
-def test_scaling_finds_the_serial_share_and_predicts_more_cores() -> None:
-    bench = FakeBench(FakeSettings(capacity=2_000, serial_share=0.2))
-    found = measure_scaling(bench, SEARCH, [1, 2])
-    # Amdahl: 2 cores give 1 / (0.2 + 0.4), 8 give 1 / (0.2 + 0.1).
-    assert [point.rate for _, point in found.points] == pytest.approx(
-        [2_000, 2_000 / 0.6], rel=0.03
+def scaled(counts: list[int], what: str = "cores", **how: Any) -> Scaling:
+    return measure_scaling(
+        lambda count: FakeBench(FakeSettings(capacity=2_000, **{**how, what: count})),
+        lambda bench, first: find_rate(
+            bench, SEARCH if first is None else replace(SEARCH, first_rate=first)
+        ),
+        counts, precision=SEARCH.precision, predicts=what == "cores",
     )
-    assert found.predicted(8) == pytest.approx(2_000 / 0.3, rel=0.1)
+
+
+@pytest.mark.parametrize("serial", [0.0, 0.2, 0.6])
+def test_two_cores_are_predicted_of_one_and_hold_for_a_system_of_amdahls(serial: float) -> None:
+    found = scaled([1, 2], serial_share=serial)
+    # Amdahl: n cores take serial + (1 - serial) / n of the time.
+    assert [point.found.rate for point in found.points] == pytest.approx(
+        [2_000, 2_000 / (serial + (1 - serial) / 2)], rel=0.03
+    )
+    one, two = found.points
+    assert one.predicted is None
+    assert two.predicted == pytest.approx(2_000 / (serial + (1 - serial) / 2), rel=0.05)
+    assert two.error == pytest.approx(0, abs=0.05)
+    assert found.unsure == ""
+    assert found.predicted(8) == pytest.approx(2_000 / (serial + (1 - serial) / 8), rel=0.1)
+    assert found.parts["driver"] == pytest.approx(serial / 2_000)
+    assert found.speed_up(two) == pytest.approx(1 / (serial + (1 - serial) / 2), rel=0.05)
+
+
+def test_a_system_whose_cores_hinder_each_other_is_not_predicted() -> None:
+    found = scaled([1, 2], serial_share=0.2, contention=0.4)
+    # One core shows nothing of it: 0.2 + 0.4 of the time were predicted, and 0.4 more is taken.
+    assert found.points[1].error == pytest.approx(1 / 0.6 * 1.0 - 1, rel=0.1)
+    assert found.unsure == f"the model was off by {found.points[1].error:+.0%} on 2 cores"
+    assert found.predicted(8) is None
+
+
+def test_the_model_knows_that_the_machine_has_no_more_cores_than_it_has() -> None:
+    found = scaled([1, 2, 4], machine_cores=2)
+    # Two cores less the data engine's share of them: 500 + 1 microseconds an event.
+    assert [point.predicted for point in found.points[1:]] == pytest.approx(
+        [2 / 501e-6, 2 / 501e-6], rel=0.03
+    )
+    assert found.points[2].found.rate == pytest.approx(2 / 501e-6, rel=0.03)
+    assert found.unsure == ""
+
+
+def test_nothing_is_said_of_more_cores_where_nothing_was_checked() -> None:
+    alone = scaled([1])
+    assert (alone.unsure, alone.predicted(2)) == ("the model was not checked on more cores", None)
+    lame = scaled([1, 2], drop_every=1_000)
+    assert "wrong answer" in lame.unsure and "wrong answer" in lame.points[1].void
+    assert lame.points[1].error is None
     with pytest.raises(OptionError, match="from few to many"):
-        measure_scaling(bench, SEARCH, [2, 1])
+        scaled([2, 1])
+
+
+def test_more_shards_than_cores_give_no_more() -> None:
+    found = scaled([1, 2, 4], "shards", cores=2, serial_share=0.2)
+    ratios = [found.speed_up(point) for point in found.points]
+    assert ratios == pytest.approx([1, 1 / 0.6, 1 / 0.6], rel=0.06)
+    assert all(point.predicted is None for point in found.points)
+
+
+def test_a_sweep_over_time_finds_the_wait_and_the_cost_of_each_batch() -> None:
+    settings = FakeSettings(
+        capacity=10_000, delay_seconds=0.1, cpu_seconds_per_event=1e-5, cpu_seconds_per_batch=0.01
+    )
+    found = sweep(
+        lambda value: FakeBench(replace(settings, trigger_ms=value)), [100, 1_000],
+        rate=1_000, seconds=60,
+    )
+    for each, every in zip(found, (0.1, 1.0), strict=True):
+        # Of the events of a batch one of a hundred waits for nearly all of its time.
+        assert each.p99 is not None and each.median is not None
+        assert each.p99.value == pytest.approx(0.1 + 1e-4 + every * 0.99, rel=0.02)
+        assert each.median.value == pytest.approx(0.1 + 1e-4 + every * 0.5, rel=0.02)
+        per_event = 1e-5 + 0.01 / (1_000 * every)
+        assert each.cpu_seconds_per_million == pytest.approx(per_event * 1e6, rel=0.03)
+
+
+def test_a_sweep_over_sizes_finds_the_wait_for_the_rest_of_a_bundle() -> None:
+    settings = FakeSettings(capacity=10_000, delay_seconds=0.1, cpu_seconds_per_batch=0.01)
+    found = sweep(
+        lambda value: FakeBench(replace(settings, bundle_events=value)), [1, 100, 500],
+        rate=1_000, seconds=50,
+    )
+    for each in found:
+        assert each.p99 is not None
+        assert each.p99.value == pytest.approx(0.1 + 1e-4 + each.value * 1e-3 * 0.99, rel=0.02)
+        per_event = 1e-4 + 0.01 / each.value
+        assert each.cpu_seconds_per_million == pytest.approx(per_event * 1e6, rel=0.02)
+
+
+def test_a_value_with_a_wrong_answer_is_void_alone() -> None:
+    right, wrong = sweep(
+        lambda value: FakeBench(FakeSettings(drop_every=value)), [0, 100], rate=1_000, seconds=10
+    )
+    assert right.p99 is not None and not right.void
+    assert "wrong answer" in wrong.void
+    assert (wrong.p99, wrong.median, wrong.cpu_seconds_per_million) == (None, None, None)
 
 
 def test_costs_are_per_million_events_and_the_engine_is_apart() -> None:
@@ -213,11 +313,55 @@ def test_costs_are_per_million_events_and_the_engine_is_apart() -> None:
 def test_state_that_grows_is_told_from_state_that_does_not() -> None:
     growing = FakeBench(FakeSettings(state_bytes_per_event=8))
     found = measure_growth(growing, rate=1_000, seconds=20)
-    assert found.bytes_per_second is not None
-    assert found.bytes_per_second.slope.value == pytest.approx(8_000, rel=0.05)
-    assert found.bytes_per_second.grows
+    for slope in (found.state, found.checkpoint):
+        assert slope is not None
+        assert slope.slope.value == pytest.approx(8_000, rel=0.05)
+        assert slope.grows
     steady = measure_growth(FakeBench(), rate=1_000, seconds=20)
-    assert steady.bytes_per_second is not None and not steady.bytes_per_second.grows
+    assert steady.state is not None and not steady.state.grows
+
+
+class Silent(FakeBench):
+    """A fake of whose state nobody tells."""
+
+    def trial(self, load: Load) -> Trial:
+        none = np.zeros(0)
+        sizes = none.astype(np.int64)
+        return replace(
+            super().trial(load), state_seconds=none, state_bytes=sizes,
+            checkpoint_seconds=none, checkpoint_bytes=sizes,
+        )
+
+
+def test_growth_of_a_state_that_nobody_looked_at_is_void() -> None:
+    found = measure_growth(Silent(), rate=1_000, seconds=20)
+    assert (found.state, found.checkpoint) == (None, None)
+    assert found.void == "the state was not looked at"
+
+
+def test_congestion_is_worked_off_at_what_is_left_of_the_capacity() -> None:
+    load = CongestedLoad(rate=2_000, times=1.5, below=0.5, over_seconds=10, after_seconds=40)
+    found = measure_congestion(FakeBench(FakeSettings(capacity=2_000)), load)
+    assert not found.void
+    # 10 s x 1,000/s too many wait in the end; then 1,000/s more are served than come, until a
+    # second's worth of them is left, and until nobody waits.
+    assert found.longest_queue == pytest.approx(10_000, rel=0.05)
+    assert found.queue_seconds == pytest.approx(9, rel=0.05)
+    assert found.young_seconds == pytest.approx(10, rel=0.05)
+    # Late are those that came in these 20 s, of all since the congestion began.
+    assert found.late_share == pytest.approx((30_000 + 10_000) / (30_000 + 40_000), rel=0.02)
+    assert (found.lost_rows, found.doubled_rows) == (0, 0)
+
+
+def test_congestion_that_loses_or_never_ends_is_told() -> None:
+    load = CongestedLoad(rate=2_000, over_seconds=10, after_seconds=40)
+    found = measure_congestion(FakeBench(FakeSettings(capacity=2_000, drop_every=10_000)), load)
+    assert found.lost_rows > 0
+    assert "wrong answer" in found.void
+    never = measure_congestion(FakeBench(FakeSettings(capacity=1_010)), load)
+    assert (never.queue_seconds, never.young_seconds) == (None, None)
+    with pytest.raises(OptionError, match="it wants more than 1, and less than 1"):
+        CongestedLoad(rate=1, times=0.9)
 
 
 def test_the_waterfall_shows_the_stages_as_they_were_set() -> None:
@@ -230,29 +374,6 @@ def test_the_waterfall_shows_the_stages_as_they_were_set() -> None:
     assert found["compute"].seconds == pytest.approx(0.05, rel=0.1)
     assert found["commit"].seconds == pytest.approx(0.03, rel=0.1)
     assert sum(stage.share for stage in found.values()) == pytest.approx(1)
-
-
-@pytest.mark.parametrize("pipelined", [False, True])
-def test_the_causal_profile_says_what_a_faster_step_gives(pipelined: bool) -> None:
-    steps = (("parse", 0.2), ("count", 0.5), ("write", 0.3))
-    bench = FakeBench(FakeSettings(capacity=2_000, steps=steps, pipelined=pipelined))
-    found = {up.step: up for up in causal_profile(bench, SEARCH, [name for name, _ in steps])}
-    # One after the other: half of a step's share is saved. Side by side: only the slowest counts,
-    # until the next one (0.3 of 0.5) does.
-    expected = (
-        {"parse": 0, "count": 0.5 / 0.3 - 1, "write": 0} if pipelined
-        else {name: 1 / (1 - share / 2) - 1 for name, share in steps}
-    )
-    for name, gain in expected.items():
-        assert 1 + found[name].gain == pytest.approx(1 + gain, rel=0.1)
-        # Confirmed by a rerun with the step really faster.
-        rerun = bench.trial(
-            Load(
-                schedule=Schedule.steady(2_000 * (1 + gain) * 0.97, 30), slowed={name: 0.5},
-                patience=SEARCH.patience,
-            )
-        )
-        assert not rerun.unsustained
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:

@@ -16,9 +16,9 @@ from headrace.lab.data_engine.queue import LATE
 from headrace.lab.experiments.fake import FakeBench, FakeSettings
 from headrace.lab.experiments.ramp import Ramp, estimated
 from headrace.lab.experiments.sustainable import ProbeStatus, Search, find_rate
-from headrace.lab.experiments.trial import Load, Patience, Trial
 from headrace.lab.experiments.tuning import tune
 from headrace.lab.measure import Measuring
+from headrace.lab.record.trial import Load, Patience, Trial
 from headrace.lab.spec import read_spec
 
 #: As short as `make lab` has it.
@@ -135,8 +135,8 @@ def test_tuning_that_finds_nothing_keeps_the_first_settings() -> None:
     assert (found.settings, found.rate) == ({}, 0)
     with pytest.raises(OptionError, match="no settings to choose from"):
         tune(lambda _changes: fake, (), SHORT)
-    with pytest.raises(OptionError, match="a fake has no setting 'shards'"):
-        fake.asked("count", {"shards": 2})
+    with pytest.raises(OptionError, match="a fake has no setting 'per_batch'"):
+        fake.asked("count", {"per_batch": 2})
 
 
 class Limited:

@@ -48,13 +48,13 @@ def test_every_column_of_beams_own_events_is_reproduced(name: str, values: dict[
     lines = reference(name)
     assert len(lines) == 2_000
     for number, (line, text) in enumerate(lines):
-        record, place = records[number], made.place(number)
+        record, numbers = records[number], made.numbers_of(number)
         found = {
             "seq": number,
-            "eventId": place.event_id,
+            "eventId": numbers.event_id,
             "eventTimestamp": micros[number] // 1_000,
             "watermark": made.watermark(number) // 1_000,
-            "interEventDelayUs": made.schedule.delay(place.number),
+            "interEventDelayUs": made.schedule.delay(numbers.number),
             "sizeInBytes": size_in_bytes(record) + 1,
             "encodedLength": len(encode(record)),
             "hashCode": java_hash(record),
@@ -116,13 +116,13 @@ def test_any_range_of_any_settings_is_what_the_slow_generator_makes(
         assume(False)
     made, total = generator(settings), settings.num_events
     start, end = sorted(int(share * total) for share in cut)
-    places = plain.order(settings, total)[start:end]
-    expected = [plain.event(settings, *place) for place in places]
+    expected_numbers = plain.order(settings, total)[start:end]
+    expected = [plain.event(settings, *numbers) for numbers in expected_numbers]
     records, micros = made.elements(start, end - start)
     assert [tuple(record) for record in records] == [event.fields for event in expected]
     assert [KINDS.index(type(record)) for record in records] == [e.kind for e in expected]
     assert micros == [event.ts * 1_000 for event in expected]
-    assert [made.place(n).event_id for n in range(start, end)] == [e.id for e in expected]
+    assert [made.numbers_of(n).event_id for n in range(start, end)] == [e.id for e in expected]
     held = settings.watermark_holdback_sec * 1_000
     assert [made.watermark(n) // 1_000 + held for n in range(start, end)] == [
         event.watermark for event in expected

@@ -98,13 +98,13 @@ def test_a_winner_leaves_at_the_expiry() -> None:
     offers=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 3))),
     cut=st.integers(0, 20),
 )
-def test_the_standing_is_the_best_of_all_valid_bids(auction: Any, offers: Any, cut: int) -> None:
+def test_the_best_bid_is_the_best_of_all_valid_ones(auction: Any, offers: Any, cut: int) -> None:
     reserve, expires, *_ = auction
     valid = [o for o in offers if o[0] < expires and o[1] >= reserve]
     best = min(valid, key=lambda o: (-o[1], o[0], o[2]), default=None)
-    standing = improved(opened(auction, 5), tuple(offers[:cut]))
-    standing = improved(standing, tuple(offers[cut:]))
-    _, price, time, bidder, category, seller, forget = standing
+    kept = improved(opened(auction, 5), tuple(offers[:cut]))
+    kept = improved(kept, tuple(offers[cut:]))
+    _, price, time, bidder, category, seller, forget = kept
     assert (category, seller, forget) == (10, 1, 5)
     assert (None if bidder is None else (time, price, bidder)) == best
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from headrace.errors import OptionError
 from headrace.lab.data.beam_source import Events
 from headrace.lab.data.files import log
-from headrace.lab.endpoints.frame_drains import schema_of
+from headrace.lab.endpoints.frame_sinks import schema_of
 from headrace.lab.probe.events import ProbeGenerator, ProbeSettings
 from headrace.lab.probe.native import running
-from headrace.lab.probe.questions import QUESTIONS, question_of
+from headrace.lab.probe.pipelines.questions import QUESTIONS, question_of
 from headrace.lab.spec import QUESTIONS as NAMES
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Row, find

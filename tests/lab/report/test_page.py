@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from headrace.errors import OptionError
 from headrace.lab.laboratory import run_spec
 from headrace.lab.report.page import page, write_page
+from headrace.lab.report.published import PUBLISHED
 from headrace.lab.results.folder import RunFolder
 from headrace.lab.results.summary import Shown
 from headrace.lab.spec import read_spec
@@ -28,20 +30,30 @@ kind = "fake"
 drop_every = 1000
 [systems.pyflink]
 [sustainable]
+ramp = true
 probe_seconds = 12
 confirm_seconds = 12
 [latency]
 seconds = 10
 repeats = 2
+shares = [0.25, 0.5, 0.9]
 [spike]
 calm_seconds = 10
+[sweep]
+rate = 500
+seconds = 10
+trigger_ms = [0, 400]
 """
+EXAMPLE = Path(__file__).parents[3] / "results" / "lab-example"
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which(
     "google-chrome"
 )
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+needs_browser = pytest.mark.skipif(
+    BROWSER is None, reason="no Chromium is installed; scripts/ensure_chromium.sh installs it"
+)
 PLOTS = (
     "rates", "queues", "cdf", "histogram", "series", "waterfall", "spike-queue", "spike-series",
+    "probes", "ramp-queue", "by-rate", "sweep",
 )
 
 
@@ -63,7 +75,7 @@ def test_the_verdict_comes_first_and_names_what_is_void_and_absent(folder: RunFo
         assert re.search(cell, verdict)
     assert "fake: spike: came back; <span" in verdict
     assert "every answer was right" in verdict
-    assert re.search(r"\d+ figures are void</span>: at 1,000 events/s: wrong answer", verdict)
+    assert re.search(r"\d+ figures are void</span>: [\w, /]+: wrong answer", verdict)
     assert "pyflink: absent." in verdict
 
 
@@ -109,6 +121,42 @@ def test_the_page_has_what_was_shown_of_guarantees_and_which_settings_were_chose
     assert "every row came once: count " in html
     assert "<strong>capacity = 3000, chosen</strong>" in html
     assert "no higher" in html
+
+
+def test_every_rate_that_was_tried_stands_in_the_page_with_what_came_of_it(
+    folder: RunFolder,
+) -> None:
+    text = page([folder])
+    probes = folder.summary().probes
+    assert f"All {len(probes)} rates that were tried" in text
+    for each in probes:
+        assert f'">{each.status}</span></td>' in text
+        assert f"<td class=n>{each.rate:,.0f}</td>" in text
+    (told,) = re.findall(r'id="data">(.*?)</script>', text, flags=re.S)
+    assert len(json.loads(told)["probes"]) == len(probes) > 4
+
+
+def test_latency_against_rate_stands_in_the_page_as_a_table(folder: RunFolder) -> None:
+    text = page([folder])
+    figures = {f.key: f.value for f in folder.summary().figures}
+    for share in ("25%", "50%", "90%"):
+        rate, p99 = (
+            figures["fake", "count", "latency by rate", f"{what} at {share}"]
+            for what in ("rate", "p99")
+        )
+        assert rate and p99
+        assert f"<td>{share}</td><td class=n>{rate:,.0f}</td>" in text
+        assert f"<td class=n>{p99:,.3g} s</td></tr>" in text
+
+
+def test_published_figures_say_of_whom_they_are_and_where_they_stand(folder: RunFolder) -> None:
+    text = page([folder])
+    papers = {where.rpartition(", ")[0] for *_, where in PUBLISHED}
+    assert len(papers) == 4
+    for what, machines, value, where in PUBLISHED:
+        cells = "".join(f"<td>{escape(each)}</td>" for each in (what, machines, value, where))
+        assert cells in text
+        assert re.search(r", (table \d|\d(\.\d)*)$", where)
 
 
 def test_a_page_that_is_there_is_not_overwritten(folder: RunFolder, tmp_path: Path) -> None:
@@ -180,6 +228,21 @@ def test_in_a_browser_every_plot_has_data_and_the_controls_work(
     assert attribute(dom, "asking") == "true"
     assert attribute(dom, "other").startswith("fake")
     assert attribute(dom, "wide") == "false"
+
+
+@needs_browser
+def test_the_report_that_is_kept_as_an_example_opens_with_all_its_plots(tmp_path: Path) -> None:
+    text = (EXAMPLE / "report.html").read_text(encoding="utf-8")
+    dom = opened(text.replace("<head>", f"<head>{WATCH}"), tmp_path)
+    assert attribute(dom, "drawn") == "yes"
+    assert "data-error=" not in dom.partition(">")[2].partition("<head>")[0]
+    drawn = dict(re.findall(r'<div id="([\w-]+)"><svg[^>]* data-points="(\d+)"', dom))
+    assert {"rates", "queues", "cdf", "histogram", "series", "waterfall"} <= drawn.keys()
+    # The first question was asked for no fault, no ramp and one load: its plots say that there are
+    # no samples of these. Others were.
+    empty = {name for name, points in drawn.items() if points == "0"}
+    assert empty <= {"spike-queue", "spike-series", "by-rate", "ramp-queue"}
+    assert len(json.loads(re.findall(r'id="data">(.*?)</script>', text, flags=re.S)[0])["series"])
 
 
 @needs_browser

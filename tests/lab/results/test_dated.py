@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from headrace.cli.main import main
 from headrace.errors import OptionError
-from headrace.lab.results.dated import envelope, read_dated, save
+from headrace.lab.results.compare import compare
+from headrace.lab.results.dated import RESULTS, envelope, read_dated, save
 from headrace.lab.results.summary import Better, Figure
 
+#: The last day on which files were written without calibration kernels.
+LAST_WITHOUT = "2026-11-19"
 TODAY = datetime.date(2026, 11, 18)
 
 
@@ -39,6 +43,31 @@ def test_figures_are_read_as_they_were_written_and_no_file_is_written_twice(
     assert [path.name for path in (first, second)] == ["2026-11-18-toy.json", "2026-11-18-toy-2.json"]
     assert read_dated(first).figures == kept
     assert json.loads(first.read_text())["cases"] == [{"name": "toy"}]
+
+
+def test_a_file_has_the_calibration_kernels_of_its_machine(tmp_path: Path) -> None:
+    path = save(envelope(2, {}, TODAY, [], [figure(1.0)]), "toy", tmp_path)
+    found = read_dated(path).calibration
+    assert found.keys() == {"loops_per_second", "copied_bytes_per_second", "sync_seconds"}
+    assert all(value > 0 for value in found.values())
+    told = json.loads(path.read_text())
+    del told["calibration"]
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(told))
+    assert read_dated(old).calibration == {}
+    (first, *_) = compare(read_dated(old), read_dated(path))
+    assert first.startswith("One has no calibration kernels")
+
+
+def test_every_dated_file_since_they_are_written_has_calibration_kernels() -> None:
+    dated = re.compile(r"(\d{4}-\d\d-\d\d)-[\w-]+\.json")
+    files = [(m[1], path) for path in RESULTS.iterdir() if (m := dated.fullmatch(path.name))]
+    assert len(files) > 10
+    without = [
+        path.name for day, path in files
+        if day > LAST_WITHOUT and not json.loads(path.read_text()).get("calibration")
+    ]
+    assert without == []
 
 
 def test_two_files_are_compared_as_two_runs_are(

@@ -13,7 +13,7 @@ import pytest
 from headrace.errors import OptionError
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.experiments.fake import FakeBench
-from headrace.lab.experiments.trial import Load
+from headrace.lab.record.trial import Load
 from headrace.lab.results.compare import compare
 from headrace.lab.results.folder import SUMMARY, RunFolder, environment
 from headrace.lab.results.samples import Kept

@@ -40,11 +40,43 @@ def test_intervals_of_means_and_percentiles_hold_as_often_as_they_say() -> None:
     for _ in range(400):
         few = of_repeats(random.normal(10, 2, 5).tolist())
         means += few.low <= 10 <= few.high
-        many = of_percentile(random.exponential(1, 2_000), 0.99)
+        alone = np.arange(2_000)
+        many = of_percentile(random.exponential(1, 2_000), 0.99, alone)
         percentiles += many.low <= -np.log(0.01) <= many.high
     # 380 of 400 on average; fewer than 365 or more than 395 would be a chance of 1 in 1,000.
     assert 365 <= means <= 395
     assert 365 <= percentiles <= 395
+
+
+@pytest.mark.parametrize(("share", "middle"), [(0.5, 0.0), (0.9, 1.2816)])
+@pytest.mark.parametrize("windows", [3, 12, 60])
+def test_the_interval_holds_where_the_rows_of_a_window_are_alike(
+    share: float, middle: float, windows: int
+) -> None:
+    """60 windows of 100 rows are no 6,000 rows, and 3 windows are next to nothing.
+
+    Every window's rows lie around a place of its own; all together are normal, so the percentile
+    is known. As if they were independent, fewer than one interval in three would hold.
+    """
+    random = np.random.default_rng(11)
+    groups = np.repeat(np.arange(windows), 100)
+    held = 0
+    for _ in range(200):
+        shared, own = random.normal(0, 0.9, windows), random.normal(0, 1, len(groups))
+        samples = 10 + np.repeat(shared, 100) + own * np.sqrt(1 - 0.9**2)
+        found = of_percentile(samples, share, groups)
+        held += found.low <= 10 + middle <= found.high
+    assert held >= 180  # 190 on average; fewer than 180 would be a chance of 1 in 500
+
+
+def test_groups_are_not_cut_and_a_single_one_says_nothing_of_the_spread() -> None:
+    samples = np.array([1.0] * 100 + [3.0] * 100)
+    two = of_percentile(samples, 0.99, np.repeat([0, 1], 100))
+    # By hand: the percentiles are 1 and 3, their deviation is sqrt(2), that of a mean of both 1,
+    # and Student's quantile for one degree of freedom is 12.706.
+    assert (two.value, two.low, two.high) == pytest.approx((3.0, 1.0, 3.0 + 12.706))
+    one = of_percentile(samples, 0.99, np.zeros(200, dtype=np.int64))
+    assert (one.low, one.value, one.high, one.count) == (3.0, 3.0, 3.0, 200)
 
 
 def test_no_difference_is_found_where_there_is_none_more_often_than_it_says() -> None:

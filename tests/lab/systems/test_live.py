@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from headrace.errors import OptionError
 from headrace.lab.data_engine.client import EngineClient
 from headrace.lab.data_engine.launch import Feed
 from headrace.lab.data_engine.schedule import Schedule
+from headrace.lab.experiments.costs import measure_growth
 from headrace.lab.experiments.in_series import find_rate_in_series
 from headrace.lab.experiments.latency import summed_up
 from headrace.lab.experiments.sustainable import Search
-from headrace.lab.experiments.trial import Bench, Fault, Load, Patience, Trial, Work
 from headrace.lab.experiments.waterfall import waterfall
+from headrace.lab.meter import Process
+from headrace.lab.record.trial import Bench, Fault, Load, Patience, Trial, Work
 from headrace.lab.spec import QUESTIONS
 from headrace.lab.systems import harm
 from headrace.lab.systems.choose import choose
 from headrace.lab.systems.harm import python_workers
 from headrace.lab.systems.live import LiveBench, LiveSettings
-from headrace.lab.systems.system import Outcome, Request
-from headrace.lab.systems.usage import Tally
+from headrace.lab.systems.started import Started
+from headrace.lab.systems.system import Glance, Outcome, Request, checkpoint_of
+from headrace.lab.systems.usage import Tally, spent
 from headrace.lab.workload import Mode, Row
 
 #: Every question on every system: minutes.
@@ -143,8 +149,14 @@ def test_what_cannot_be_done_to_a_live_system_is_refused() -> None:
     asked = Load(schedule=Schedule.steady(10, 1), fault=Fault(kind="outage", at_seconds=1))
     with pytest.raises(OptionError, match="cannot be given the fault 'outage': kill-worker"):
         bench().trial(asked)
-    with pytest.raises(OptionError, match="steps of a live system cannot be slowed"):
-        bench().trial(Load(schedule=Schedule.steady(10, 1), slowed={"x": 2.0}))
+    with pytest.raises(OptionError, match="its steps cannot be slowed; those of headrace can"):
+        bench().paced({"Key": 2.0})
+    with pytest.raises(OptionError, match="how to make the step 'Key' faster: its cost is not"):
+        LiveBench("headrace", SMALL).paced({"Key": 0.5})
+    with pytest.raises(OptionError, match="set cost are those of the question filter, not of cou"):
+        LiveBench("headrace", LiveSettings(costs=(("Parse", 10.0),))).asked("count")
+    with pytest.raises(OptionError, match="pyflink has no steps of a set cost; headrace, direct"):
+        LiveBench("pyflink", LiveSettings(costs=(("Parse", 10.0),)))
 
 
 def test_a_fault_that_could_not_be_made_voids_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,52 +167,101 @@ def test_a_fault_that_could_not_be_made_voids_the_trial(monkeypatch: pytest.Monk
     assert trial.trouble == "the fault kill-worker was not made: no worker was at work at its time"
 
 
-def test_only_python_below_a_jvm_of_ours_is_a_worker(tmp_path: Path) -> None:
-    for pid, name, parent in (
+def process(pid: int, parent: int, command: str, seconds: float) -> Process:
+    return Process(
+        pid=pid, parent=parent, command=command, own_seconds=seconds, cpu_seconds=seconds + 100.0
+    )
+
+
+def test_only_python_below_a_jvm_of_ours_is_a_worker() -> None:
+    found = [process(pid, parent, name, pid + 5.0) for pid, name, parent in (
         (10, "python3", 1), (11, "java", 10), (12, "python3", 11), (13, "python3", 12),
         (14, "python3", 10), (15, "bash", 11), (20, "java", 1), (21, "python3", 20),
         # A system's own process, with a JVM and a worker of its own.
         (30, "python3", 10), (31, "java", 30), (32, "bash", 31), (33, "python3", 32),
-    ):
-        (tmp_path / str(pid)).mkdir()
-        rest = " ".join(["0"] * 9)
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} ({name}) S {parent} {rest} {pid} 5 0")
-    assert python_workers(10, tmp_path) == {13: 18}
-    assert python_workers(30, tmp_path) == {33: 38}
-    assert python_workers(10, tmp_path / "nowhere") == {}
+    )]
+    assert python_workers(10, found) == {13: 18.0}
+    assert python_workers(30, found) == {33: 38.0}
+    assert python_workers(40, found) == {}
 
 
 def test_usage_counts_a_process_without_those_that_are_left_out() -> None:
     here = Tally(os.getpid()).look()
-    if here is None:
-        pytest.skip("this system shows no processes in /proc")
+    assert here is not None
     assert here.cpu_seconds > 0
-    assert here.peak_bytes > 10_000_000
     nobody = Tally(os.getpid(), without=[os.getpid()]).look()
     assert nobody is not None
     assert nobody.cpu_seconds == 0
-    assert Tally(os.getpid(), proc=Path("/nowhere")).look() is None
+    assert Tally(os.getpid(), processes=list).look() is None
 
 
-def test_what_a_process_used_still_counts_when_it_has_ended(tmp_path: Path) -> None:
-    def shown(pid: int, parent: int, ticks: int) -> None:
-        (tmp_path / str(pid)).mkdir(exist_ok=True)
-        stat = ["S", str(parent), *["0"] * 9, str(ticks), "0", "0", "0"]
-        (tmp_path / str(pid) / "stat").write_text(f"{pid} (x) {' '.join(stat)}")
-        (tmp_path / str(pid) / "status").write_text("VmHWM:\t1024 kB\n")
+def test_what_the_left_out_have_started_is_left_out_too() -> None:
+    found = [process(1, 0, "x", 1.0), process(2, 1, "x", 20.0), process(3, 2, "x", 300.0),
+             process(4, 1, "x", 4_000.0), process(5, 0, "x", 50_000.0)]
+    tally = Tally(1, without=[2], processes=lambda: found, peak=lambda pid: pid)
+    used = tally.look()
+    assert used is not None
+    assert (used.cpu_seconds, used.peak_bytes) == (4_001.0, 5)
 
-    shown(1, 0, 100)
-    shown(2, 1, 700)
-    tally = Tally(1, proc=tmp_path)
-    tally.look()
-    shown(1, 0, 200)
-    for path in (tmp_path / "2").iterdir():
-        path.unlink()
-    (tmp_path / "2").rmdir()
+
+def test_what_is_used_is_told_by_part() -> None:
+    found = [process(1, 0, "python3", 5)]
+    tally = Tally(1, without=[6], processes=lambda: found)
+    before = tally.look()
+    found[:] = [
+        process(1, 0, "python3", 7), process(2, 1, "java", 11), process(3, 2, "python3", 1),
+        process(4, 3, "python3 (x)", 13), process(5, 1, "bash", 3), process(6, 1, "python3", 99),
+    ]
+    used, parts = spent(before, tally.look())
+    assert parts == {"driver": 2, "jvm": 11, "workers": 14, "other": 3}
+    assert used == 30
+    assert spent(before, None) == (None, {})
+
+
+def test_memory_that_the_lab_has_held_since_before_is_no_systems() -> None:
+    before = bytearray(os.urandom(1)) * 300_000_000
+    others = [child.pid for child in psutil.Process().children()]  # a JVM of other tests
+    tally = Tally(os.getpid(), without=others)
+    added = bytearray(os.urandom(1)) * 80_000_000
     found = tally.look()
-    assert found is not None
-    assert found.cpu_seconds == 900 / os.sysconf("SC_CLK_TCK")
-    assert found.peak_bytes == 2 * 2**20
+    if found is None or found.peak_bytes is None:
+        pytest.skip("this system keeps no high-water mark of memory")
+    assert 80_000_000 <= found.peak_bytes < 250_000_000
+    assert len(before) > len(added)
+
+
+def test_the_jvm_of_spark_is_none_of_a_system_that_does_not_run_on_spark(tmp_path: Path) -> None:
+    """Beam's local runner was told to hold the memory of a JVM that stood idle beside it."""
+    shutil.copy("/bin/sleep", tmp_path / "java")
+    jvm = subprocess.Popen([str(tmp_path / "java"), "60"])
+    try:
+        here = os.getpid()
+        assert jvm.pid in Started("direct", None).others(here)
+        assert jvm.pid not in Started("headrace", None).others(here)
+        assert jvm.pid not in Started("spark", None).others(here)
+        # A system in a process of its own has its JVM below that.
+        assert jvm.pid not in Started("pyflink", None).others(here + 1)
+    finally:
+        jvm.kill()
+        jvm.wait()
+
+
+def test_what_a_process_used_still_counts_when_it_has_ended() -> None:
+    shown = [process(1, 0, "x", 1.0), process(2, 1, "x", 7.0)]
+    tally = Tally(1, processes=lambda: shown, peak=lambda _pid: 2**20)
+    tally.look()
+    shown = [process(1, 0, "x", 2.0)]
+    used = tally.look()
+    assert used is not None
+    assert (used.cpu_seconds, used.peak_bytes) == (9.0, 2 * 2**20)
+
+
+def test_a_peak_that_nobody_keeps_is_not_known() -> None:
+    shown = [process(1, 0, "x", 1.0)]
+    tally = Tally(1, processes=lambda: shown, peak=lambda _pid: 0)
+    used = tally.look()
+    assert used is not None
+    assert (used.cpu_seconds, used.peak_bytes) == (1.0, None)
 
 
 SMALL = LiveSettings(keys=4, window_ms=500, warm_seconds=2, panes=3, one_in=7, every=25)
@@ -247,6 +308,17 @@ def test_headrace_and_spark_answer_every_question_right(
 
 
 @pytest.mark.spark
+def test_headrace_with_slow_and_fast_steps_answers_right(spark: Any) -> None:
+    settings = LiveSettings(
+        keys=4, warm_seconds=1, one_in=5, costs=(("Parse", 50.0), ("Match", 100.0))
+    )
+    bench = LiveBench("headrace", settings, choose("headrace", spark), "filter")
+    trial = bench.paced({"Parse": 2.0, "Match": 0.5}).trial(load(rate=1_000, seconds=3))
+    assert not trial.trouble
+    assert len(trial.due) > 400
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("name", ["headrace", "spark"] if SLOW else ["spark"])
 def test_headrace_and_spark_read_the_same_engines_and_answer_right(spark: Any, name: str) -> None:
     settings = LiveSettings(keys=4, window_ms=500, warm_seconds=2, partitions=2)
@@ -273,6 +345,44 @@ def test_a_load_waits_for_a_system_that_takes_long_to_start() -> None:
     assert trial.made == 4_000 * 2
     assert float(trial.latency.max()) < 2  # what it slept is no latency
     assert np.all(np.diff(trial.queue_seconds) > 0)
+
+
+class Growing(Counting):
+    """The counter, which tells of a state that grows by 40,000 bytes a second, and writes files."""
+
+    def run(self, request: Request) -> Outcome:
+        began, folder = time.time(), checkpoint_of(request)
+        folder.mkdir()
+
+        def look() -> Glance:
+            (folder / f"{time.time_ns()}").write_bytes(b"x" * 3_000)  # twice a second
+            return Glance(state_bytes=int((time.time() - began) * 40_000))
+
+        with request.watch(look):
+            return super().run(request)
+
+
+def test_the_growth_of_the_state_and_of_the_checkpoint_is_seen_while_a_system_runs() -> None:
+    settings = LiveSettings(keys=4, window_ms=250, warm_seconds=0.5)
+    growing = measure_growth(LiveBench("counting", settings, Growing()), rate=2_000, seconds=5)
+    assert not growing.void
+    assert growing.state is not None and growing.checkpoint is not None
+    assert growing.state.slope.value == pytest.approx(40_000, rel=0.1)
+    assert growing.checkpoint.slope.value == pytest.approx(6_000, rel=0.3)
+    silent = measure_growth(bench(), rate=2_000, seconds=2)
+    assert silent.void == "the state was not looked at"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["headrace", "spark"] if SLOW else ["headrace"])
+def test_the_growth_of_a_state_of_sparks_is_seen(spark: Any, name: str) -> None:
+    bench = LiveBench(name, SMALL, choose(name, spark), "state")
+    found = measure_growth(bench, rate=1_000, seconds=6)
+    assert not found.void
+    assert found.state is not None and found.checkpoint is not None
+    # Four keys have a few bytes of state each; the checkpoint holds them, and old files of it go.
+    assert 0 < found.trial.state_bytes.max() < 1_000_000
+    assert found.trial.checkpoint_bytes.min() > 0
 
 
 class Running(Counting):

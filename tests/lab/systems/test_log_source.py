@@ -72,8 +72,8 @@ def test_a_log_that_is_there_is_not_written_again_in_other_files(tmp_path: Path)
 def test_what_is_asked_of_events_alone_is_refused(tmp_path: Path) -> None:
     from headrace.lab.systems.headrace_system import _build
 
-    with pytest.raises(OptionError, match="nexmark q3 is asked of events, not of the columns"):
-        _build(request("nexmark:q3", tmp_path, Mode.BATCH))
+    with pytest.raises(OptionError, match="nexmark q4 is asked of events, not of the columns"):
+        _build(request("nexmark:q4", tmp_path, Mode.BATCH))
 
 
 def test_a_log_may_be_named() -> None:

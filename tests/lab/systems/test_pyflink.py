@@ -14,7 +14,7 @@ from headrace.lab import environments
 from headrace.lab.benches import AbsentError, bench_of
 from headrace.lab.data_engine.schedule import Schedule
 from headrace.lab.environments import NotInstalledError, folder_of, install, python_of
-from headrace.lab.experiments.trial import Load, Patience, Trial
+from headrace.lab.record.trial import Load, Patience, Trial
 from headrace.lab.spec import QUESTIONS, SystemSpec
 from headrace.lab.systems import pyflink_system
 from headrace.lab.systems.live import LiveBench, LiveSettings
@@ -104,6 +104,16 @@ def test_rows_that_a_job_writes_are_judged_and_timed(fake: Path) -> None:
     system.stop()
 
 
+def test_what_answers_is_told_to_the_job(fake: Path) -> None:
+    fake.write_text(FAKE.replace('"a fake, "', 'task["api"] + ", "'))
+    for name, api in (("pyflink", "datastream"), ("flink-sql", "sql")):
+        system = PyFlinkSystem(name, python=Path(sys.executable))
+        settings = LiveSettings(keys=4, window_ms=250, warm_seconds=0.5)
+        trial = LiveBench(name, settings, system).trial(load())
+        system.stop()
+        assert not trial.trouble and trial.engine == f"{api}, process mode, 2 shards"
+
+
 def test_a_job_that_loses_a_row_is_found_out(fake: Path) -> None:
     fake.write_text(FAKE.replace("counts[place] += 1", "counts[place] += number != 1_000"))
     trial = tried()
@@ -160,7 +170,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_system_without_its_environment_is_absent_with_the_command(cache: Path) -> None:
     with pytest.raises(NotInstalledError, match="headrace lab install pyflink"):
         python_of("pyflink")
-    for kind in ("pyflink", "pyflink-thread"):
+    for kind in ("pyflink", "pyflink-thread", "flink-sql"):
         with pytest.raises(AbsentError, match="apache-flink==.* is not installed"):
             bench_of(SystemSpec(name="x", kind=kind, settings={}))
 
@@ -210,8 +220,15 @@ def _installed() -> bool:
     reason="needs `headrace lab install pyflink`, and HEADRACE_SLOW=1: two JVMs, half a minute",
 )
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", ["pyflink", "pyflink-thread"])
-def test_pyflink_itself_answers_every_question_right(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        ("pyflink", "PyFlink 2.3.0 DataStream, process mode"),
+        ("pyflink-thread", "PyFlink 2.3.0 DataStream, thread mode"),
+        ("flink-sql", "PyFlink 2.3.0 SQL, process mode"),
+    ],
+)
+def test_pyflink_itself_answers_every_question_right(name: str, engine: str) -> None:
     settings = LiveSettings(
         keys=4, window_ms=250, warm_seconds=2.0, panes=3, one_in=7, every=25
     )
@@ -220,7 +237,7 @@ def test_pyflink_itself_answers_every_question_right(name: str) -> None:
         for question in QUESTIONS:
             trial = made.asked(question).trial(load(rate=2_000))
             assert not trial.trouble, question
-            assert trial.engine.startswith("PyFlink 2.3.0 DataStream")
+            assert trial.engine.startswith(engine)
             assert len(trial.due) >= 4
     finally:
         made.stop()

@@ -138,7 +138,7 @@ def test_a_run_with_redis_gives_the_oracles_answer_and_stores_it(
     monkeypatch.setattr(redis_steps, "BATCH_ELEMENTS", batch)
     settings = Settings(
         events=2_000, rate=100, unknown_ads=50, out_of_order=20,
-        table="redis", sink="redis", redis=address,
+        table="redis", counts="redis", redis=address,
     )
     before = time.time_ns() // 1_000_000
     rows = generated_rows(WORKLOAD, settings)

@@ -34,8 +34,8 @@ STARTS = 6
 
 
 @dataclass
-class Lane:
-    """One process and what is left for it."""
+class Share:
+    """One process, its part of the modules, and what is left of them."""
 
     results: Path
     modules: list[str]
@@ -61,38 +61,38 @@ def run(
     forget_begun(folder)
     known = {result.module for result in read_folder(folder) if not result.test}
     open_ones = [module for module in modules if module not in known]
-    lanes = [
-        Lane(folder / f"{os.getpid()}-{index}.jsonl", open_ones[index::jobs])
+    shares = [
+        Share(folder / f"{os.getpid()}-{index}.jsonl", open_ones[index::jobs])
         for index in range(jobs)
     ]
     try:
-        while any([_keep_going(lane, suite, runner, folder, say) for lane in lanes]):
+        while any([_keep_going(share, suite, runner, folder, say) for share in shares]):
             time.sleep(0.5)
     finally:
-        for lane in lanes:
-            _end(lane)
+        for share in shares:
+            _end(share)
     return read_folder(folder)
 
 
 def _keep_going(
-    lane: Lane, suite: Suite, runner: str, folder: Path, say: Callable[[str], None]
+    share: Share, suite: Suite, runner: str, folder: Path, say: Callable[[str], None]
 ) -> bool:
-    process = lane.process
+    process = share.process
     if process is not None and process.poll() is None:
-        if lane.is_silent(time.time()):
-            say(f"{lane.results.name}: silent for {SILENCE_SECONDS} s, killed")
-            _end(lane)
+        if share.is_silent(time.time()):
+            say(f"{share.results.name}: silent for {SILENCE_SECONDS} s, killed")
+            _end(share)
         return True
-    left = lane.left()
+    left = share.left()
     if not left:
         return False
-    lane.starts[left[0]] = lane.starts.get(left[0], 0) + 1
-    say(f"{lane.results.name}: {len(left)} modules left, from {left[0]}")
-    lane.results.touch()
-    with (folder / f"{lane.results.stem}.log").open("ab") as log:
-        lane.process = subprocess.Popen(
+    share.starts[left[0]] = share.starts.get(left[0], 0) + 1
+    say(f"{share.results.name}: {len(left)} modules left, from {left[0]}")
+    share.results.touch()
+    with (folder / f"{share.results.stem}.log").open("ab") as log:
+        share.process = subprocess.Popen(
             [
-                suite.python, "-m", WORKER, suite.as_text(), runner, str(lane.results),
+                suite.python, "-m", WORKER, suite.as_text(), runner, str(share.results),
                 str(TEST_SECONDS), *left,
             ],
             cwd=suite.folder, env=_environment(suite), stdout=log, stderr=log,
@@ -101,13 +101,13 @@ def _keep_going(
     return True
 
 
-def _end(lane: Lane) -> None:
-    if lane.process is not None:
+def _end(share: Share) -> None:
+    if share.process is not None:
         try:
-            os.killpg(lane.process.pid, signal.SIGKILL)
+            os.killpg(share.process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        lane.process.wait()
+        share.process.wait()
 
 
 def _environment(suite: Suite) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def session() -> Any:
     """The session that all tests of this process share: the active one, or one of our own."""
     from pyspark.sql import SparkSession
 
-    from headrace.engine.session import start_session
+    from headrace.engine.spark.session import start_session
 
     active = SparkSession.getActiveSession()
     if active is not None:

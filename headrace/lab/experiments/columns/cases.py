@@ -13,10 +13,12 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.transforms.combiners import CountCombineFn
+from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
 from apache_beam.transforms.window import FixedWindows, SlidingWindows
 
 from headrace.lab.workloads.hibench.fixwindow import FirstAndCount
+from headrace.lab.workloads.kernels.network import Network
+from headrace.lab.workloads.kernels.settings import NetworkSettings
 from headrace.lab.workloads.nexmark.q5 import KeepHottest, rows_from
 from headrace.lab.workloads.nexmark.q7 import KeepHighest
 from headrace.lab.workloads.windowed.aggregation import SumAndCount
@@ -24,6 +26,8 @@ from headrace.lab.workloads.windowed.aggregation import SumAndCount
 AUCTIONS = 1_000
 CAMPAIGNS = 100
 ADS = 1_000
+SERVERS = 20
+USERS = 1_000
 #: Event time between two events; ten seconds then hold 100,000 of them.
 MICROS_APART = 100
 _LOOK_UP = {f"ad-{i}": f"campaign-{i % CAMPAIGNS}" for i in range(ADS)}
@@ -33,6 +37,7 @@ BIDS = "auction long not null, bidder long not null, price long not null, at dou
     "extra string not null"
 VIEWS = "ad_id string not null, event_type string not null, user_id string not null, " \
     "at double not null"
+ENTRIES = "server long not null, user long not null, at double not null"
 VISITS = "ip string not null, time long not null, at double not null"
 
 
@@ -97,6 +102,18 @@ def moving_bids(rows: int) -> pa.Table:
     cold = np.maximum(newest - random.integers(0, 100, rows), 0)
     auction = np.where(random.integers(0, 2, rows) > 0, newest // 100 * 100, cold)
     return bids(rows).set_column(0, "auction", pa.array(1_000 + auction))
+
+
+def entries(rows: int) -> pa.Table:
+    """Give entries to servers by users."""
+    random = np.random.default_rng(11)
+    return pa.table(
+        {
+            "server": random.integers(0, SERVERS, rows),
+            "user": random.integers(0, USERS, rows),
+            "at": _times(rows),
+        }
+    )
 
 
 def _times(rows: int) -> Any:
@@ -189,6 +206,26 @@ def visited(rows: Any) -> Any:
     )
 
 
+def suspected(rows: Any) -> Any:
+    """Kernel network: users with many entries on some server, counted by server and user."""
+    return rows | Network(
+        NetworkSettings(window_ms=10_000, server_threshold=7, user_threshold=20)
+    )
+
+
+def summarised(rows: Any) -> Any:
+    """The prices of each auction and thousand of bidders, aggregated by Beam's `GroupBy`."""
+    return (
+        rows
+        | "Window" >> beam.WindowInto(FixedWindows(10))
+        | "Group" >> beam.GroupBy("auction", thousand=lambda bid: bid.bidder // 1_000)
+        .aggregate_field("price", sum, "total")
+        .aggregate_field("price", max, "highest")
+        .aggregate_field("price", MeanCombineFn(), "mean")
+        .aggregate_field("price", CountCombineFn(), "bids")
+    )
+
+
 CASES: dict[str, Case] = {
     "q1": Case(words=BIDS, table=bids, steps=in_euros, schema=BIDS, timed=False),
     "q2": Case(
@@ -211,6 +248,15 @@ CASES: dict[str, Case] = {
     ),
     "yahoo": Case(
         words=VIEWS, table=views, steps=viewed, schema="campaign string, views long", timed=True
+    ),
+    "network": Case(
+        words=ENTRIES, table=entries, steps=suspected,
+        schema="start long, user long, servers long, entries long", timed=True,
+    ),
+    "group-by": Case(
+        words=BIDS, table=bids, steps=summarised,
+        schema="auction long, thousand long, total long, highest long, mean double, bids long",
+        timed=True,
     ),
     "fixwindow": Case(
         words=VISITS, table=visits, steps=visited,

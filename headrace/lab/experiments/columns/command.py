@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import argparse
 import cProfile
+import json
 import pstats
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -52,8 +55,56 @@ class Bed:
         return seconds, found[0].toArrow()
 
 
-def compared(name: str, rows: int, rounds: int) -> str:
-    """Measure one case; give a line."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One case, measured."""
+
+    name: str
+    rows: int
+    seconds: dict[str, list[float]]  # of the processor, run by run, with columns on and off
+    fixed: dict[str, float]  # what a run costs at any size
+    answers: int  # rows of the answer
+    same: bool  # whether both gave the same
+
+    def per_million(self, columns: str) -> float:
+        """Give the seconds of the processor for a million events, of the best run."""
+        return (min(self.seconds[columns]) - self.fixed[columns]) / self.rows * 1e6
+
+    def __str__(self) -> str:
+        on, off = self.per_million("on"), self.per_million("off")
+        return (
+            f"{self.name:10} columns {1 / on:6.2f} M events/s, objects {1 / off:6.2f}, "
+            f"{off / on:5.1f} times; the same {self.answers:,} rows: {self.same}; "
+            f"without the fixed {self.fixed['on']:.2f} s and {self.fixed['off']:.2f} s of a run"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Give what is saved of it."""
+        return {
+            "rows": self.rows,
+            "rounds": len(self.seconds["on"]),
+            "cpu_s_per_million": {c: round(self.per_million(c), 3) for c in self.seconds},
+            "cpu_s": {c: [round(s, 3) for s in found] for c, found in self.seconds.items()},
+            "fixed_cpu_s": {c: round(s, 3) for c, s in self.fixed.items()},
+            "same_answer": self.same,
+        }
+
+
+def save(path: Path, under: str, found: Sequence[Compared]) -> None:
+    """Add what was measured to a file, under a name that says of what."""
+    held: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    held.setdefault(
+        "what",
+        "seconds of processor time for a million events in one process, columns on and off in "
+        "turns, the best round of each, without what a run costs at any size",
+    )
+    held.setdefault("how", "headrace lab run columns --save")
+    held.setdefault(under, {}).update({each.name: each.record() for each in found})
+    path.write_text(json.dumps(held, indent=1) + "\n")
+
+
+def compared(name: str, rows: int, rounds: int) -> Compared:
+    """Measure one case."""
     bed, small = Bed(CASES[name], rows), Bed(CASES[name], 1_000)
     seconds: dict[str, list[float]] = {"on": [], "off": []}
     answers: dict[str, Any] = {}
@@ -64,11 +115,9 @@ def compared(name: str, rows: int, rounds: int) -> str:
             found.append(took)
     order = [(column, "ascending") for column in answers["on"].column_names]
     same = answers["on"].sort_by(order).equals(answers["off"].sort_by(order))
-    on, off = (min(seconds[c]) - fixed[c] for c in ("on", "off"))
-    return (
-        f"{name:10} columns {rows / on / 1e6:6.2f} M events/s, objects {rows / off / 1e6:6.2f}, "
-        f"{off / on:5.1f} times; the same {answers['on'].num_rows:,} rows: {same}; "
-        f"without the fixed {fixed['on']:.2f} s and {fixed['off']:.2f} s of a run"
+    return Compared(
+        name=name, rows=rows, seconds=seconds, fixed=fixed, answers=answers["on"].num_rows,
+        same=bool(same),
     )
 
 
@@ -94,7 +143,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--case", action="append", choices=list(CASES))
     parser.add_argument("--profile", choices=["on", "off"])
     parser.add_argument("--spark", action="store_true")
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE", help="add what was measured to this file"
+    )
+    parser.add_argument(
+        "--under", default="now", help="the name in that file under which it stands (default: now)"
+    )
     asked = parser.parse_args(arguments)
+    found: list[Compared] = []
     for name in asked.case or CASES:
         if asked.spark:
             from headrace.lab.experiments.columns.on_spark import on_spark
@@ -103,5 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif asked.profile:
             profile(name, asked.rows, asked.profile)
         else:
-            print(compared(name, asked.rows, asked.rounds), flush=True)
+            found.append(compared(name, asked.rows, asked.rounds))
+            print(found[-1], flush=True)
+    if asked.save is not None and found:
+        save(asked.save, asked.under, found)
     return 0

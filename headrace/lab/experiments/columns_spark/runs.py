@@ -7,6 +7,7 @@ so that what else the machine does befalls all of them.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import statistics
 import time
@@ -26,6 +27,8 @@ from headrace.lab.workload import Mode, Workload
 
 #: Events of a file of the log; a batch is some files.
 PER_FILE = 250_000
+#: A way that would take longer for many events gets those of objects.
+PATIENCE_SECONDS = 40.0
 #: The ways in which a workload is run.
 COLUMNS, OBJECTS, NATIVE = "columns", "objects", "spark"
 PARTS = ("jvm", "workers", "driver")
@@ -37,7 +40,7 @@ class Sizes:
 
     few: int
     many: int
-    objects: int  # the many of objects, which take longer
+    objects: int  # the many of objects, and of any way that takes as long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,10 @@ class Sample:
     parts: tuple[float, float, float]  # processor seconds of JVM, workers, driver
     rows: int | None
     right: bool | None  # None: not asked
+
+
+#: Of the seconds of a run: what two runs of the same differ by, so that less says nothing.
+NOISE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +93,7 @@ class Way:
         )  # fmt: skip
         return Cost(
             whole=self.many[0].events / many,
-            rate=beyond / (many - few) if many > few else None,
+            rate=beyond / (many - few) if many - few > NOISE * many else None,
             parts=(parts[0], parts[1], parts[2]),
         )
 
@@ -97,7 +104,7 @@ class Way:
         return bool(asked) and all(asked)
 
 
-class Bench:
+class LoggedWorkload:
     """One workload and its log.
 
     Args:
@@ -126,7 +133,10 @@ class Bench:
             write_log(made, self._log(events), per_file=PER_FILE)
 
     def _log(self, events: int) -> Path:
-        return self._folder / f"{self._workload.suite}-{events}"
+        """Name a log by what makes its events: questions about the same ones share it."""
+        made = self._workload.generator(settings_of(self._workload, events))
+        told = hashlib.sha256(repr(made).encode()).hexdigest()[:12]
+        return self._folder / f"{self._workload.suite}-{told}"
 
     def run(self, way: Way, events: int, *, check: bool) -> Sample:
         """Run once."""
@@ -155,6 +165,13 @@ class Bench:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def _many(self, way: Way, few: Sample) -> int:
+        """How many events a run of many has: as few as that of objects where it would take long."""
+        if way.name == OBJECTS:
+            return self._sizes.objects
+        expected = few.seconds * self._sizes.many / self._sizes.few
+        return self._sizes.many if expected <= PATIENCE_SECONDS else self._sizes.objects
+
     def _answer(self, request: Request) -> list[Any]:
         events = request.generator.events
         if events not in self._known:
@@ -174,10 +191,11 @@ class Bench:
             if way.name == OBJECTS:
                 continue
             way.per_batch = max(batches)
-            self.run(way, self._sizes.few, check=False)  # warms up
-            for size in batches if self._mode is Mode.STREAMING else ():
+            warming = self.run(way, self._sizes.few, check=False)
+            tried = batches if self._mode is Mode.STREAMING and len(batches) > 1 else ()
+            for size in tried:
                 way.per_batch = size
-                way.tried[size] = self.run(way, self._sizes.many, check=False).seconds
+                way.tried[size] = self.run(way, self._many(way, warming), check=False).seconds
             if way.tried:
                 way.per_batch = min(way.tried, key=lambda size: way.tried[size])
             say(f"  {way.name}: {way.per_batch:,} events a batch")
@@ -186,8 +204,8 @@ class Bench:
             for way in ways:
                 way.per_batch = way.per_batch or best
                 start = time.perf_counter()
-                many = self._sizes.objects if way.name == OBJECTS else self._sizes.many
                 way.few.append(self.run(way, self._sizes.few, check=True))
+                many = way.many[0].events if way.many else self._many(way, way.few[0])
                 check = turn + 1 == rounds and not self._workload.stateless
                 way.many.append(self.run(way, many, check=check))
                 say(f"  round {turn + 1}, {way.name}: {time.perf_counter() - start:.1f} s")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.lab.ending import Ending
-from headrace.lab.experiments.faults.data import Shape, write_input
+from headrace.lab.experiments.faults.data import InputSpec, write_input
 from headrace.lab.experiments.faults.faults import plan_round
 from headrace.lab.experiments.faults.oracle import differences, right_answer
 from headrace.lab.experiments.faults.processes import Home
@@ -113,7 +113,7 @@ def run_round(seed: int, variant: Variant, asked: Asked, folder: Path) -> Result
     files = asked.files * (READERS if variant.source is Source.SPLITTABLE else 1)
     write_input(
         source,
-        Shape(elements=asked.elements, files=files, rate_files=asked.rate_files, seed=seed),
+        InputSpec(elements=asked.elements, files=files, rate_files=asked.rate_files, seed=seed),
     )
     home = Home(source=source, folder=folder / "run")
     one = Round(home, variant, plan_round(seed, asked.faults), seed)

@@ -15,15 +15,19 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
-from headrace.lab.commands import number, today
+from headrace.lab.commands import get_ready, number, takes_save, today
 from headrace.lab.ending import Ending
 from headrace.lab.experiments.faults.campaign import WORDS, Asked, Campaign, run_round, variant_of
 from headrace.lab.experiments.faults.faults import plan_round
 from headrace.lab.experiments.faults.page import page, summary
 from headrace.lab.experiments.faults.rounds import STOP, StoppedError
 from headrace.lab.experiments.faults.variants import VARIANTS
+from headrace.lab.results.dated import envelope, save
+
+KAFKA_FORMAT = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,6 +85,20 @@ def parser() -> argparse.ArgumentParser:
     shown.add_argument("page", type=Path, metavar="PAGE")
     shown.add_argument("--remark", default=None, metavar="TEXT",
                        help="a paragraph for the page; kept in the totals. Default: what is there")
+    topics = commands.add_parser(
+        "kafka", help="Kafka to Kafka, with kills of driver, worker and broker",
+        description="Join two topics of a broker of this machine into a third, kill driver, "
+        "workers and broker meanwhile, and hold the third against a plain loop.",
+    )
+    topics.set_defaults(does=_kafka)
+    topics.add_argument("--kills", type=number, default=50, metavar="N", help="Default: 50")
+    topics.add_argument("--seed", type=int, default=1, metavar="N",
+                        help="of who is killed when. Default: 1")
+    topics.add_argument("--messages", type=number, default=100_000, metavar="N",
+                        help="of each of the two topics. Default: 100K")
+    topics.add_argument("--pause", type=float, default=20.0, metavar="S",
+                        help="seconds between two kills, at most. Default: 20")
+    takes_save(topics, "kafka-faults")
     return made
 
 
@@ -157,6 +175,20 @@ def _page(args: argparse.Namespace) -> int:
         args.saved.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     args.page.write_text(page(told), encoding="utf-8")
     return 0
+
+
+def _kafka(args: argparse.Namespace) -> int:
+    from headrace.lab.experiments.faults.kafka import campaign  # Beam and a client of Kafka's
+
+    get_ready()
+    found = campaign(args.kills, args.seed, args.messages, args.pause)
+    if args.save:
+        settings = {name: value for name, value in vars(args).items() if name != "does"}
+        told = envelope(KAFKA_FORMAT, settings, today(), [asdict(found)], found.figures())
+        _say(f"saved as {save(told, 'kafka-faults')}")
+    for line in found.lines():
+        _say(line)
+    return 0 if found.ending is Ending.RIGHT else 1
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from headrace.state.chain import Chain
 from headrace.state.files import Files
 from headrace.state.lmdb_store import StatePartition, open_partition
 
-UNIT = "1-0"
+PARTITION = "1-0"
 #: Small, so that the file of a copy is not one hole of a gigabyte.
 MAP_BYTES = 1 << 18
 PAGE_BYTES = 4096
@@ -123,7 +123,7 @@ def campaign(folder: Path, cases: int, seed: int) -> bool:
         damage = drawn.choice(_FLIPS) if number % 3 == 2 else kinds[number % len(kinds)]
         place = folder / f"case-{number}"
         shutil.copytree(bed.root / "local", place)
-        spoil(place / UNIT, damage, drawn, bed.root)
+        spoil(place / PARTITION, damage, drawn, bed.root)
         answer, why = in_a_process(lambda: opened(bed, place, number))  # noqa: B023 (used at once)
         table.setdefault(damage, Counter())[answer] += 1
         if answer is not Answer.RIGHT:
@@ -174,7 +174,7 @@ def _fill(root: Path, seed: int) -> str:
 
 
 def _open(local: Path, files: Files, chain: Chain | None, run: str) -> StatePartition:
-    return open_partition(local, files, UNIT, chain, map_bytes=MAP_BYTES, run=run)
+    return open_partition(local, files, PARTITION, chain, map_bytes=MAP_BYTES, run=run)
 
 
 def opened(bed: Bed, local: Path, number: int) -> str:
@@ -252,7 +252,7 @@ def spoil(partition: Path, damage: Damage, drawn: random.Random, bed: Path) -> N
         return
     match damage:
         case Damage.OLDER:
-            _replace(data, next((bed / "older" / UNIT).glob("g*/data.mdb")))
+            _replace(data, next((bed / "older" / PARTITION).glob("g*/data.mdb")))
         case Damage.OTHER:
             _replace(data, next((bed / "other" / "1-1").glob("g*/data.mdb")))
         case Damage.NO_DATA:

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks."""
     args = parser().parse_args(arguments)
     get_ready()
-    from headrace.engine.session import start_session
+    from headrace.engine.spark.session import start_session
 
     folder = (args.folder or Path(tempfile.mkdtemp(prefix="headrace-damage-"))).absolute()
     folder.mkdir(parents=True, exist_ok=True)

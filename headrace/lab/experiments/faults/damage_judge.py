@@ -5,14 +5,11 @@ The right rows are those worked out from the input by `faults.oracle`.
 
 from __future__ import annotations
 
-import argparse
-import io
 import random
 import re
 import shutil
 import time
 from collections import Counter
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
@@ -21,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.cli import state
+from headrace.engine.checkpoint.checks import check
+from headrace.engine.checkpoint.reading import is_checkpoint
 from headrace.errors import HeadraceError
 from headrace.lab.experiments.faults.damage_cases import Case
 from headrace.lab.experiments.faults.damage_kinds import NotHereError, Site
@@ -33,6 +31,7 @@ from headrace.lab.experiments.faults.damage_pipeline import (
     Material,
     run_to_end,
 )
+from headrace.state.files import Files
 
 _COLUMNS = ["key", "start", "end", "count", "total", "mix"]
 _REMEDY = re.compile(
@@ -89,7 +88,7 @@ def judge(
         touched = case.damage(site)
     except NotHereError:
         return None
-    flagged = _verified(home)
+    flagged = _is_flagged(home)
     own = _own_rows(base, case)
     outcome, told = _tried(spark, material, home, case, own)
     restored = ""
@@ -180,16 +179,13 @@ def _of_folder(folder: Path) -> Counter[Any]:
     return found
 
 
-def _verified(home: Home) -> bool:
-    """Whether `headrace state verify` says that something is wrong."""
-    command = argparse.ArgumentParser()
-    state.add_to(command.add_subparsers())
-    asked = command.parse_args(["state", "verify", str(home.checkpoint)])
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        try:
-            return bool(asked.run(asked) != 0)
-        except Exception:  # noqa: BLE001 (a traceback tells nobody that the folder is good)
-            return True
+def _is_flagged(home: Home) -> bool:
+    """Whether a check of the whole checkpoint says that something is wrong."""
+    try:
+        files = Files(str(home.checkpoint))
+        return not is_checkpoint(files) or bool(check(files).problems)
+    except Exception:  # noqa: BLE001 (a traceback tells nobody that the folder is good)
+        return True
 
 
 def _put_back(source: Path, target: Path) -> None:

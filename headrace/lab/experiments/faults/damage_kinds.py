@@ -26,7 +26,7 @@ class Site:
 
     home: Path  # checkpoint and output are below it
     path: str  # below the home
-    older: tuple[Path, ...]  # preferred_executors of earlier moments
+    older: tuple[Path, ...]  # what the home was at earlier moments
     drawn: random.Random
 
     @property

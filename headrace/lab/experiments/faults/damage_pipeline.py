@@ -21,21 +21,20 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import window
 
 import headrace
-from headrace.io import BoundedOutOfOrderness, ReadFromSpark, WriteToSpark
+from headrace.io import WriteToSpark
 from headrace.lab.experiments.faults.data import (
     CLASSES,
-    DISORDER_SECONDS,
     WINDOW_SECONDS,
-    Shape,
+    InputSpec,
     write_input,
 )
 from headrace.lab.experiments.faults.oracle import Row, right_answer
-from headrace.lab.experiments.faults.pipeline import SAMPLE, Flush, Tally
+from headrace.lab.experiments.faults.pipeline import SAMPLE, Flush, Tally, from_frames, row_of
 from headrace.lab.experiments.faults.sinks import SCHEMA
 from headrace.state.crash_points import Point, observed
 
 BRANCHES = ("flushes", "joined")
-SHAPE = Shape(elements=1_300, files=12, rate_files=6, seed=5)
+INPUT_SPEC = InputSpec(elements=1_300, files=12, rate_files=6, seed=5)
 #: A batch has so many files, or those that are there: the numbers below are odd ones, so that a log
 #: that begins anew cuts the input into other batches than those that were counted.
 FILES_PER_BATCH = 2
@@ -93,8 +92,8 @@ class Input:
 
     def __init__(self, folder: Path) -> None:
         self._all, self.folder = folder / "all", folder / "input"
-        if not (self._all / "shape.json").exists():
-            write_input(self._all, SHAPE)
+        if not (self._all / "spec.json").exists():
+            write_input(self._all, INPUT_SPEC)
         self.wanted = of_branches(right_answer(self._all))
 
     def show(self, events: int, rates: int) -> None:
@@ -111,7 +110,7 @@ class Input:
 
     def show_all(self) -> None:
         """Let all files be there."""
-        self.show(SHAPE.files, SHAPE.rate_files)
+        self.show(INPUT_SPEC.files, INPUT_SPEC.rate_files)
 
 
 def of_branches(answer: Answer) -> Answer:
@@ -121,30 +120,15 @@ def of_branches(answer: Answer) -> Answer:
 
 def build(pipeline: beam.Pipeline, spark: Any, source: Path, target: Path) -> None:
     """Make the pipeline: events and rates in, two folders of rows out."""
-    events = (
-        pipeline
-        | "Events" >> ReadFromSpark(
-            _stream(spark, source / "events", "at timestamp, key string, value bigint"),
-            ["key", "value"], timestamp="at", watermark=BoundedOutOfOrderness(DISORDER_SECONDS),
-        )
-        | "Pair" >> beam.Map(lambda row: (row.key, row.value)).with_output_types(tuple[str, int])
-    )
-    rates = (
-        pipeline
-        | "Rates" >> ReadFromSpark(
-            _stream(spark, source / "rates", "at timestamp, kind bigint, rate bigint"),
-            ["kind", "rate"], timestamp="at",
-        )
-        | "ByKind" >> beam.Map(lambda row: (row.kind, row.rate)).with_output_types(tuple[int, int])
-        | "RateWindows" >> beam.WindowInto(window.FixedWindows(WINDOW_SECONDS))
-    )
+    events, rates = from_frames(pipeline, spark, source, FILES_PER_BATCH)
+    rates = rates | "RateWindows" >> beam.WindowInto(window.FixedWindows(WINDOW_SECONDS))
     joined = (
         events
         | "Windows" >> beam.WindowInto(window.FixedWindows(WINDOW_SECONDS))
         | "Sample" >> beam.Filter(lambda pair: pair[1] % SAMPLE == 0)
         | "Price" >> beam.Map(_priced, beam.pvalue.AsDict(rates)).with_output_types(tuple[str, int])
         | "Sum" >> beam.CombinePerKey(Tally())
-        | "Row" >> beam.Map(_row)
+        | "Row" >> beam.Map(row_of)
     )
     flushes = events | "Flush" >> beam.ParDo(Flush())
     for name, rows in (("joined", joined), ("flushes", flushes)):
@@ -155,16 +139,6 @@ def _priced(element: tuple[str, int], rates: dict[int, int]) -> tuple[str, int]:
     key, value = element
     # A rate that was lost must show in the answer, not in an error.
     return key, value * rates.get(value % CLASSES, 0)
-
-
-def _row(element: tuple[str, tuple[int, int, int]], span: Any = beam.DoFn.WindowParam) -> Row:
-    key, (count, total, mix) = element
-    return key, span.start.micros, span.end.micros, count, total, mix
-
-
-def _stream(spark: Any, folder: Path, schema: str) -> Any:
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH)
-    return reader.parquet(str(folder))
 
 
 def run(spark: Any, source: Input, home: Home, *, drain: bool = False) -> None:
@@ -230,7 +204,7 @@ class Material:
 
     @property
     def older(self) -> tuple[Path, ...]:
-        """The preferred_executors of all moments before the last."""
+        """What the home was at all moments before the last."""
         return tuple(self.moment(number).folder for number in range(self.moments - 1))
 
     def moment(self, number: int) -> Home:

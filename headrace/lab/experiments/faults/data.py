@@ -1,7 +1,7 @@
 """The input: files of events, and files of rates that come late. Made from a seed, byte for byte.
 
-Takes a shape and a folder, writes Parquet files. Every file is one epoch of a run, because the
-streaming reader takes them one by one in the order of their times of modification.
+Takes what is wanted and a folder, writes Parquet files. Every file is one epoch of a run, because
+the streaming reader takes them one by one in the order of their times of modification.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _RATES = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class InputSpec:
     """What an input is like."""
 
     elements: int
@@ -61,24 +61,24 @@ class Shape:
         return max(8, round(self.elements / self.seconds / KEY_RATE))
 
 
-def write_input(folder: Path, shape: Shape) -> None:
-    """Write the files and, beside them, the shape."""
-    drawn = np.random.default_rng(shape.seed)
-    _write_events(folder / "events", shape, drawn)
-    _write_rates(folder / "rates", shape, drawn)
-    (folder / "shape.json").write_text(json.dumps(asdict(shape)))
+def write_input(folder: Path, spec: InputSpec) -> None:
+    """Write the files and, beside them, the spec."""
+    drawn = np.random.default_rng(spec.seed)
+    _write_events(folder / "events", spec, drawn)
+    _write_rates(folder / "rates", spec, drawn)
+    (folder / "spec.json").write_text(json.dumps(asdict(spec)))
 
 
-def _write_events(folder: Path, shape: Shape, drawn: np.random.Generator) -> None:
-    number = np.arange(shape.elements)
-    at = number * (shape.seconds * _MILLIS) // shape.elements * 1_000
+def _write_events(folder: Path, spec: InputSpec, drawn: np.random.Generator) -> None:
+    number = np.arange(spec.elements)
+    at = number * (spec.seconds * _MILLIS) // spec.elements * 1_000
     # Who comes at `at + delay` is preceded only by events before that moment.
     order = np.argsort(
-        at + drawn.integers(0, DISORDER_SECONDS * _MICROS, shape.elements), kind="stable"
+        at + drawn.integers(0, DISORDER_SECONDS * _MICROS, spec.elements), kind="stable"
     )
-    key = drawn.integers(1, shape.keys, shape.elements)
-    key[drawn.integers(0, HOT, shape.elements) == 0] = 0
-    for index, rows in enumerate(np.array_split(order, shape.files)):
+    key = drawn.integers(1, spec.keys, spec.elements)
+    key[drawn.integers(0, HOT, spec.elements) == 0] = 0
+    for index, rows in enumerate(np.array_split(order, spec.files)):
         columns = [
             pa.array(START_SECONDS * _MICROS + at[rows], pa.int64()).cast(_EVENTS.field(0).type),
             pa.array([f"key-{k}" for k in key[rows]], pa.string()),
@@ -87,14 +87,14 @@ def _write_events(folder: Path, shape: Shape, drawn: np.random.Generator) -> Non
         _write(folder, index, pa.table(columns, schema=_EVENTS))
 
 
-def _write_rates(folder: Path, shape: Shape, drawn: np.random.Generator) -> None:
+def _write_rates(folder: Path, spec: InputSpec, drawn: np.random.Generator) -> None:
     first = START_SECONDS // WINDOW_SECONDS
-    windows = np.arange(first, (START_SECONDS + shape.seconds) // WINDOW_SECONDS + 1)
+    windows = np.arange(first, (START_SECONDS + spec.seconds) // WINDOW_SECONDS + 1)
     at = np.repeat(windows * WINDOW_SECONDS, CLASSES) * _MICROS
     at = at + np.tile(np.arange(CLASSES), len(windows)) * _MICROS
     kind = np.tile(np.arange(CLASSES), len(windows))
     rate = drawn.integers(1, 100, len(at))
-    for index, rows in enumerate(np.array_split(np.arange(len(at)), shape.rate_files)):
+    for index, rows in enumerate(np.array_split(np.arange(len(at)), spec.rate_files)):
         columns = [
             pa.array(at[rows], pa.int64()).cast(_RATES.field(0).type),
             pa.array(kind[rows], pa.int64()),

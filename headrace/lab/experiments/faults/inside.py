@@ -10,17 +10,14 @@ import errno
 import fcntl
 import json
 import os
-import random
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headrace.engine import checkpoints, clock
-from headrace.state.disk import Disk
-from headrace.state.files import Files
+from headrace.engine import clock
+from headrace.lab.slow_disk import pause, slow_checkpoints
 
 #: What is noted when a fault took effect.
 SLOW, JUMP = "slow disk", "clock jump"
@@ -50,30 +47,12 @@ def apply(inside: Inside) -> None:
     """Do it to this process, and by way of the checkpoint's files to its workers."""
     if inside.slow_seconds:
         _note(inside.trace, SLOW)
-        vars(checkpoints)["Files"] = partial(slow_files, longest=inside.slow_seconds)
+        slow_checkpoints(inside.slow_seconds)
         vars(os)["rename"] = _slow_rename(inside.slow_seconds)
     if inside.jumps:
         vars(clock)["time"] = JumpingTime(inside.jumps, inside.trace)
     if inside.no_locks:
         vars(fcntl)["flock"] = no_lock
-
-
-def slow_files(place: str, longest: float) -> Files:
-    """Give the files of a checkpoint on a slow disk; it stays slow when they go to a worker."""
-    return Files(place, SlowDisk(place, longest))
-
-
-class SlowDisk(Disk):
-    """A disk that takes its time."""
-
-    def __init__(self, folder: str, longest: float) -> None:
-        super().__init__(folder)
-        self._longest = longest
-
-    def _put(self, path: str, data: bytes) -> None:
-        _pause(self._longest)
-        super()._put(path, data)
-        _pause(self._longest)
 
 
 class JumpingTime:
@@ -114,14 +93,9 @@ def _slow_rename(longest: float) -> Callable[..., None]:
 
     def slow(*where: Any, **more: Any) -> None:
         rename(*where, **more)
-        _pause(longest)
+        pause(longest)
 
     return slow
-
-
-def _pause(longest: float) -> None:
-    # Mostly short: a disk that always takes its longest would only make all slower alike.
-    time.sleep(longest * random.random() ** 3)
 
 
 def no_lock(*_unused: Any) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.lab.commands import number
-from headrace.lab.experiments.faults.data import Shape, write_input
+from headrace.lab.experiments.faults.data import InputSpec, write_input
 from headrace.lab.experiments.faults.kills import plan
 from headrace.lab.experiments.faults.oracle import differences, right_answer
 from headrace.lab.experiments.faults.processes import Home
@@ -46,12 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks."""
     args = parser().parse_args(arguments)
     folder = args.folder or Path(tempfile.mkdtemp(prefix="headrace-chaos-"))
-    shape = Shape(
+    spec = InputSpec(
         elements=args.elements, files=args.files, rate_files=args.rate_files, seed=args.seed
     )
     source = folder / "input"
-    _say(f"{shape.elements:,} events, {shape.keys:,} keys, seed {shape.seed}; in {folder}")
-    write_input(source, shape)
+    _say(f"{spec.elements:,} events, {spec.keys:,} keys, seed {spec.seed}; in {folder}")
+    write_input(source, spec)
     wanted = right_answer(source)
     good = True
     try:

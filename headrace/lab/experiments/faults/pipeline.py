@@ -120,7 +120,7 @@ def build(
 ) -> None:
     """Make the pipeline: events and rates in, four folders of rows out."""
     if variant.source is Source.FRAMES:
-        events, rates = _from_frames(pipeline, spark, source)
+        events, rates = from_frames(pipeline, spark, source)
     else:
         events, rates = _from_readers(pipeline, source)
     rates = rates | "RateWindows" >> beam.WindowInto(window.FixedWindows(WINDOW_SECONDS))
@@ -149,11 +149,16 @@ def build(
         _ = rows | f"Write {name}" >> Write(variant.sinks[name], target / name)
 
 
-def _from_frames(pipeline: beam.Pipeline, spark: Any, source: Path) -> tuple[Any, Any]:
+def from_frames(
+    pipeline: beam.Pipeline, spark: Any, source: Path, files: int = 1
+) -> tuple[Any, Any]:
+    """Read events and rates by streaming DataFrames, some files to a batch."""
     events = (
         pipeline
         | "Events" >> ReadFromSpark(
-            _stream(spark, source / "events", "at timestamp, key string, value bigint"),
+            _stream(
+                spark, source / "events", "at timestamp, key string, value bigint", files
+            ),
             ["key", "value"], timestamp="at", watermark=BoundedOutOfOrderness(DISORDER_SECONDS),
         )
         | "Pair" >> beam.Map(lambda row: (row.key, row.value)).with_output_types(tuple[str, int])
@@ -161,7 +166,9 @@ def _from_frames(pipeline: beam.Pipeline, spark: Any, source: Path) -> tuple[Any
     rates = (
         pipeline
         | "Rates" >> ReadFromSpark(
-            _stream(spark, source / "rates", "at timestamp, kind bigint, rate bigint"),
+            _stream(
+                spark, source / "rates", "at timestamp, kind bigint, rate bigint", files
+            ),
             ["kind", "rate"], timestamp="at",
         )
         | "ByKind" >> beam.Map(lambda row: (row.kind, row.rate)).with_output_types(tuple[int, int])
@@ -183,10 +190,13 @@ class _Rows(beam.PTransform):  # type: ignore[misc]
     """Puts a key, its window and its tally into one row."""
 
     def expand(self, pcoll: Any) -> Any:
-        return pcoll | beam.Map(_row)
+        return pcoll | beam.Map(row_of)
 
 
-def _row(element: tuple[str, tuple[int, int, int]], span: Any = beam.DoFn.WindowParam) -> Row:
+def row_of(
+    element: tuple[str, tuple[int, int, int]], span: Any = beam.DoFn.WindowParam
+) -> Row:
+    """Give a key, its window and its tally in one row."""
     key, (count, total, mix) = element
     return key, span.start.micros, span.end.micros, count, total, mix
 
@@ -207,6 +217,6 @@ def _bucket_end(micros: int) -> int:
     return (micros // BUCKET_MICROS + 1) * BUCKET_MICROS
 
 
-def _stream(spark: Any, folder: Path, schema: str) -> Any:
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+def _stream(spark: Any, folder: Path, schema: str, files: int) -> Any:
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
     return reader.parquet(str(folder))

@@ -15,7 +15,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import headrace
-from headrace.engine.session import start_session
+from headrace.engine.spark.session import start_session
 from headrace.lab.experiments.faults.inside import Inside, apply
 from headrace.lab.experiments.faults.pipeline import build
 from headrace.lab.experiments.faults.variants import PLAIN, VARIANTS, Source

@@ -17,7 +17,7 @@ from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-#: How many readers share the events: rests lie on several shards, and move with their number.
+#: How many readers share the events: residuals lie on several shards, and move with their number.
 READERS = 2
 #: What is put off by no time at all is read in the same epoch.
 PAUSE_MICROS = 100_000

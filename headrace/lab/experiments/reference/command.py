@@ -24,7 +24,7 @@ from headrace.lab.experiments.reference.agree import reference
 from headrace.lab.experiments.reference.asked import Answer, Asked
 from headrace.lab.reference import to_text
 from headrace.lab.run import expected
-from headrace.lab.systems.choose import SYSTEMS
+from headrace.lab.systems.choose import AT_HAND, SYSTEMS
 from headrace.lab.systems.system import Request
 from headrace.lab.workload import Mode, Row, Workload
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = made.parse_args(arguments)
     get_ready()
     workloads = chosen(made, args.what)
-    names = list(dict.fromkeys(args.system or SYSTEMS))
+    names = list(dict.fromkeys(args.system or AT_HAND))
     systems = [Asked(name, cores=args.cores, limit_seconds=args.limit) for name in names]
     failed = 0
     try:

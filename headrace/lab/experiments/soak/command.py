@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks."""
     args = parser().parse_args(arguments)
     get_ready()
-    from headrace.engine.session import start_session
+    from headrace.engine.spark.session import start_session
 
     spark = start_session(f"local[{args.cores}]")
     spark.sparkContext.setLogLevel("OFF")

@@ -35,11 +35,6 @@ class Life:
     rows_per_second: int
     seconds: float  # after its last row, until a key is forgotten
 
-    @property
-    def live_keys(self) -> float:
-        """About how many keys are alive at any time."""
-        return self.rows_per_second / TOUCHES * self.seconds
-
 
 def key_of(value: int) -> int:
     """Give the key of a row: neighbours share it, and it never comes again."""

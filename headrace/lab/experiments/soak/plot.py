@@ -12,7 +12,7 @@ _COLOURS = ("#1f6f8b", "#b5542a")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
+class Curve:
     """One line of a chart."""
 
     name: str
@@ -26,10 +26,10 @@ class Chart:
 
     title: str
     unit: str
-    series: Sequence[Series]
+    series: Sequence[Curve]
 
 
-def _points(line: Series, end: float, top: float) -> str:
+def _points(line: Curve, end: float, top: float) -> str:
     wide, high = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
     return " ".join(
         f"{_LEFT + x / end * wide:.1f},{_TOP + high - y / top * high:.1f}"

@@ -21,7 +21,7 @@ import headrace
 from headrace.lab.ending import Ending, of_bars
 from headrace.lab.experiments.soak.fit import WARM_UP_SHARE, Trend, settled, trend
 from headrace.lab.experiments.soak.pipeline import NAMESPACE, Life, build, complaints
-from headrace.lab.experiments.soak.plot import Chart, Series
+from headrace.lab.experiments.soak.plot import Chart, Curve
 from headrace.lab.experiments.soak.samples import Sample, look
 
 #: How many times longer keys live in phase 2, and how much longer an epoch may take there.
@@ -168,7 +168,7 @@ def charts(phases: Sequence[Phase]) -> list[Chart]:
         return Chart(
             title=title, unit=unit,
             series=[
-                Series(
+                Curve(
                     name=phase.name, xs=[s.seconds for s in phase.samples],
                     ys=[value(s) for s in phase.samples],
                 )

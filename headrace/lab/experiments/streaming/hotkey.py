@@ -25,10 +25,12 @@ from apache_beam.transforms.userstate import (
 from apache_beam.transforms.window import FixedWindows
 
 from headrace.io import ReadFromSpark
-from headrace.lab.experiments.streaming.bed import Bed, answer_of, load, wait_for
+from headrace.lab.experiments.streaming import two_sizes
+from headrace.lab.experiments.streaming.bed import Bed, answer_of, wait_for
 from headrace.lab.experiments.streaming.data import START_SECONDS, stream, write_file
-from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line, differences
+from headrace.lab.experiments.streaming.figures import CaseResult
 from headrace.lab.experiments.streaming.pipelines import Tally
+from headrace.lab.experiments.streaming.two_sizes import Sizes
 from headrace.lab.meter import Meter
 
 HOT_KEY = 0
@@ -37,8 +39,6 @@ COLD_KEYS = 10_000
 FILE_ROWS = 250_000
 #: One window holds all rows; Beam wants a window that ends.
 WHOLE_SECONDS = 1_000_000_000
-#: How much more time per element five times the elements may take.
-BAR = 1.5
 _MODULUS = 97
 
 
@@ -183,36 +183,9 @@ def _came(result: Any, rows: int) -> bool:
 
 def measure(bed: Bed, *, rows: int = 5_000_000, rounds: int = 1) -> CaseResult:
     """Run each shape at a fifth of the size and at the whole size, in turns."""
-    before = load()
-    sizes = (rows // 5, rows)
-    lines: list[Line] = []
-    bars: list[Bar] = []
-    wrong: list[str] = []
-    for shape in SHAPES:
-        found: dict[int, list[tuple[float, int]]] = {size: [] for size in sizes}
-        for _ in range(rounds):
-            for size in sizes:
-                seconds, peak, answer = run(bed, shape, size)
-                found[size].append((seconds, peak))
-                wrong += differences(f"hotkey, {shape}, {size}", answer, expected(size))
-                bed.say(
-                    f"hotkey, {shape}: {size} elements in {seconds:.1f} s, "
-                    f"{peak / 1e6:.0f} MB in the largest worker"
-                )
-        made = [
-            Line(
-                name=f"{shape}, {size:,}", unit="us per element",
-                samples=tuple(seconds / size * 1e6 for seconds, _ in found[size]),
-                details={"MB of the largest worker": max(peak for _, peak in found[size]) / 1e6},
-            )
-            for size in sizes
-        ]
-        lines += made
-        bars.append(Bar(
-            what=f"{shape}: time per element, five times as many over the smaller run",
-            value=made[1].median / made[0].median, limit=BAR, at_most=True,
-        ))  # fmt: skip
-    return CaseResult(
+    sizes = Sizes(
         case="hotkey", what=f"one key with half of {rows:,} elements, {bed.cores} shards",
-        lines=tuple(lines), bars=tuple(bars), wrong=tuple(wrong), load=(before, load()),
+        item="element", shapes=SHAPES, run=lambda shape, size: run(bed, shape, size),
+        expected=expected, largest=rows,
     )
+    return two_sizes.measure(bed, sizes, rounds)

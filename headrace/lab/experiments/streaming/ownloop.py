@@ -1,9 +1,10 @@
-"""How long a tiny epoch of our own loop takes: with a plan that is kept, and planned anew.
+"""How long a tiny epoch of our own loop takes: as one task, in stages, and planned anew.
 
 The driver's loop brings such epochs by itself (timers, residuals, steps of a test stream): nothing
 of Structured Streaming is in them. One exchange, a windowed count, a checkpoint on disk; the time
-is that from the epoch's begin to the end of its commit. Spark's own windowed count of as many rows,
-as the case `epoch` has it, takes turns with both.
+is that from the epoch's begin to the end of its commit. An empty epoch has no elements: time alone
+goes on, while what came before waits. Spark's own windowed count of as many rows, as the case
+`epoch` has it, takes turns with them.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
 
-from headrace.engine.classic_door import ClassicDoor
 from headrace.engine.epoch_run import EpochRunner
+from headrace.engine.spark.classic_door import ClassicDoor
 from headrace.lab.experiments.micro.pipelines import NAMESPACE
 from headrace.lab.experiments.streaming.bed import Bed, answer_of, load
 from headrace.lab.experiments.streaming.epoch import COLD_EPOCHS, KEYS, ROWS, native_epochs
 from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line
 
 BAR_MILLIS = 60.0
-KEPT = "own loop, a plan that is kept"
-ANEW = "own loop, planned anew"
+ONE_TASK = "own loop, one task"
+EMPTY = "own loop, one task, no elements"
+KEPT = "own loop, stages, a plan that is kept"
+ANEW = "own loop, stages, planned anew"
 NATIVE = "Spark alone, windowed count"
 
 
@@ -42,11 +46,20 @@ class Tally(beam.DoFn):  # type: ignore[misc]
         return ()
 
 
-def build(p: beam.Pipeline, epochs: int) -> None:
-    """Count by key and window what a test stream brings, a few elements at a time."""
+def build(p: beam.Pipeline, epochs: int, *, empty: bool = False) -> None:
+    """Count by key and window what a test stream brings, a few elements at a time.
+
+    Args:
+        p: the pipeline.
+        epochs: how many steps the test stream has.
+        empty: elements come in the first step alone; after it the watermark goes on, in a window.
+    """
     stream = TestStream(coder=beam.coders.VarIntCoder())
     for epoch in range(epochs):
-        stream.add_elements([TimestampedValue(n, float(epoch)) for n in range(ROWS)])
+        if empty and epoch:
+            stream.advance_watermark_to(Timestamp(micros=1_000 * epoch))
+        else:
+            stream.add_elements([TimestampedValue(n, float(epoch)) for n in range(ROWS)])
     counts = (
         p
         | stream.advance_watermark_to_infinity()
@@ -72,17 +85,32 @@ def timed_epochs() -> Iterator[list[float]]:
         yield found
 
 
-def own_epochs(bed: Bed, epochs: int, *, kept: bool) -> tuple[list[float], list[str]]:
-    """Run epochs on our own loop; give their times, and what was wrong."""
+def own_epochs(
+    bed: Bed, epochs: int, *, kept: bool, small: bool = False, empty: bool = False,
+    heard: Callable[[Any], None] | None = None,
+) -> tuple[list[float], list[str]]:
+    """Run epochs on our own loop; give their times, and what was wrong.
+
+    Args:
+        bed: where.
+        epochs: how many.
+        kept: whether their plan is kept.
+        small: whether those that are small run as one task, as they do unless it is turned off.
+        empty: whether nothing comes in, after the first.
+        heard: is told how the epochs were laid out.
+    """
+    flag = f"--small_epochs={'auto' if small else 'off'}"
     anew = patch.object(ClassicDoor, "prepared", lambda *_: None)
     with bed.folder() as folder, timed_epochs() as found, nullcontext() if kept else anew:
-        pipeline = bed.pipeline(folder, "--streaming")
-        build(pipeline, epochs)
+        pipeline = bed.pipeline(folder, "--streaming", flag)
+        build(pipeline, epochs, empty=empty)
         result = pipeline.run()
         result.wait_until_finish()
+        if heard is not None:
+            heard(result.stream_status.layouts)
         counted = answer_of(result).get("counted", 0)
-    wrong = [] if counted == epochs * ROWS else [f"own loop: counted {counted} of {epochs * ROWS}"]
-    return found, wrong
+    expected = ROWS if empty else epochs * ROWS
+    return found, [] if counted == expected else [f"own loop: counted {counted} of {expected}"]
 
 
 def native(bed: Bed, epochs: int) -> tuple[list[float], list[str]]:
@@ -92,12 +120,14 @@ def native(bed: Bed, epochs: int) -> tuple[list[float], list[str]]:
 
 
 def measure(bed: Bed, *, epochs: int = 40, rounds: int = 3) -> CaseResult:
-    """Run all three in turns."""
+    """Run all of them in turns."""
     if epochs <= COLD_EPOCHS:
         msg = f"{epochs} epochs: must be more than {COLD_EPOCHS}"
         raise ValueError(msg)
     before = load()
     run: dict[str, Callable[[], tuple[list[float], list[str]]]] = {
+        ONE_TASK: partial(own_epochs, bed, epochs, kept=True, small=True),
+        EMPTY: partial(own_epochs, bed, epochs, kept=True, small=True, empty=True),
         KEPT: partial(own_epochs, bed, epochs, kept=True),
         ANEW: partial(own_epochs, bed, epochs, kept=False),
         NATIVE: partial(native, bed, epochs),
@@ -115,11 +145,11 @@ def measure(bed: Bed, *, epochs: int = 40, rounds: int = 3) -> CaseResult:
         name: Line(name=name, unit="ms per epoch", samples=tuple(found))
         for name, found in samples.items()
     }
-    bar = Bar(
-        what="a tiny epoch with one exchange, ms", value=lines[KEPT].median, limit=BAR_MILLIS,
-        at_most=True,
+    bars = (
+        Bar(what=f"{what}, ms", value=lines[name].median, limit=BAR_MILLIS, at_most=True)
+        for what, name in (("a tiny epoch with one exchange", ONE_TASK), ("an empty epoch", EMPTY))
     )
     return CaseResult(
         case="ownloop", what=f"an epoch of {ROWS} rows on our own loop, {bed.cores} cores",
-        lines=tuple(lines.values()), bars=(bar,), wrong=tuple(wrong), load=(before, load()),
+        lines=tuple(lines.values()), bars=tuple(bars), wrong=tuple(wrong), load=(before, load()),
     )

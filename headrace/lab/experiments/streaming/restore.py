@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.engine.checkpoint_reading import epochs_of, read_manifest
+from headrace.engine.checkpoint.reading import epochs_of, read_manifest
 from headrace.lab.experiments.streaming import pipelines
 from headrace.lab.experiments.streaming.bed import Bed, answer_of, load, wait_for
 from headrace.lab.experiments.streaming.data import START_SECONDS, stream, write_file

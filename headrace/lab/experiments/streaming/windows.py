@@ -18,15 +18,16 @@ from apache_beam.transforms import trigger
 from apache_beam.transforms.window import FixedWindows
 
 from headrace.io import BoundedOutOfOrderness, ReadFromSpark
-from headrace.lab.experiments.streaming.bed import Bed, answer_of, load
+from headrace.lab.experiments.streaming import two_sizes
+from headrace.lab.experiments.streaming.bed import Bed, answer_of
 from headrace.lab.experiments.streaming.data import CLOSING_KEY, START_SECONDS, stream, write_file
-from headrace.lab.experiments.streaming.figures import Bar, CaseResult, Line, differences
+from headrace.lab.experiments.streaming.figures import CaseResult
 from headrace.lab.experiments.streaming.pipelines import CountUntilEnd, Tally
+from headrace.lab.experiments.streaming.two_sizes import Sizes
 from headrace.lab.meter import Meter
 
 FILES = 10
 KEYS = 1_000
-BAR = 1.5
 
 
 class TallyWindows(Tally):
@@ -114,36 +115,9 @@ def expected(windows: int) -> dict[str, int]:
 
 def measure(bed: Bed, *, windows: int = 1_000_000, rounds: int = 1) -> CaseResult:
     """Run each shape at a fifth of the size and at the whole size, in turns."""
-    before = load()
-    sizes = (windows // 5, windows)
-    lines: list[Line] = []
-    bars: list[Bar] = []
-    wrong: list[str] = []
-    for shape in SHAPES:
-        found: dict[int, list[tuple[float, int]]] = {size: [] for size in sizes}
-        for _ in range(rounds):
-            for size in sizes:
-                seconds, peak, answer = run(bed, shape, size)
-                found[size].append((seconds, peak))
-                wrong += differences(f"windows, {shape}, {size}", answer, expected(size))
-                bed.say(
-                    f"windows, {shape}: {size} windows in {seconds:.1f} s, "
-                    f"{peak / 1e6:.0f} MB in the largest worker"
-                )
-        made = [
-            Line(
-                name=f"{shape}, {size:,}", unit="us per window",
-                samples=tuple(seconds / size * 1e6 for seconds, _ in found[size]),
-                details={"MB of the largest worker": max(peak for _, peak in found[size]) / 1e6},
-            )
-            for size in sizes
-        ]
-        lines += made
-        bars.append(Bar(
-            what=f"{shape}: time per window, five times as many over the smaller run",
-            value=made[1].median / made[0].median, limit=BAR, at_most=True,
-        ))  # fmt: skip
-    return CaseResult(
+    sizes = Sizes(
         case="windows", what=f"{windows:,} open windows that close at once, {bed.cores} shards",
-        lines=tuple(lines), bars=tuple(bars), wrong=tuple(wrong), load=(before, load()),
+        item="window", shapes=SHAPES, run=lambda shape, size: run(bed, shape, size),
+        expected=expected, largest=windows,
     )
+    return two_sizes.measure(bed, sizes, rounds)

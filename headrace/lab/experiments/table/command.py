@@ -25,7 +25,7 @@ from headrace.lab.ending import Ending, exit_status
 from headrace.lab.experiments.table.runs import Cell, measure
 from headrace.lab.experiments.table.table import Line, figures, keep, kept, page, record
 from headrace.lab.results.dated import envelope, named, save
-from headrace.lab.systems.choose import SYSTEMS, choose
+from headrace.lab.systems.choose import AT_HAND, SYSTEMS, choose
 from headrace.lab.systems.system import System
 from headrace.lab.workload import Mode, Workload
 
@@ -43,7 +43,8 @@ def parser() -> argparse.ArgumentParser:
     )
     takes_workloads(made)
     made.add_argument("--system", action="append", choices=SYSTEMS, default=None,
-                      help="this system only; may be given again")
+                      help="this system only; may be given again. Default: "
+                      f"{', '.join(AT_HAND)}")
     made.add_argument("--events", type=number, default=1_000_000, metavar="N",
                       help="events of a run, as 200K or 1M. Default: 1M")
     made.add_argument("--direct-events", type=number, default=50_000, metavar="N",
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         saved = save(told, f"workloads-{mode.value}")
         print(f"saved as {saved}")
     head = f"{_head(args, mode, reused)} {named(saved)}"
-    text = page(lines, head, args.system or SYSTEMS)
+    text = page(lines, head, args.system or AT_HAND)
     print(text)
     if args.page:
         PAGE.write_text(text)
@@ -89,7 +90,7 @@ def _measure_all(args: Any, workloads: Sequence[Workload]) -> tuple[list[Line], 
     from headrace.runner import start_session
 
     session = start_session(f"local[{args.cores}]")
-    systems: list[System] = [choose(name, session) for name in args.system or SYSTEMS]
+    systems: list[System] = [choose(name, session) for name in args.system or AT_HAND]
     there = {} if args.keep is None else kept(args.keep)
     lines, reused = [], 0
     try:

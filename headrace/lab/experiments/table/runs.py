@@ -17,7 +17,7 @@ from typing import Any
 
 from headrace.errors import OptionError, UnsupportedTransformError
 from headrace.lab.ending import Ending
-from headrace.lab.run import Report, run_workload
+from headrace.lab.run import RunReport, run_workload
 from headrace.lab.systems.system import Request, System
 from headrace.lab.workload import Mode, Workload
 
@@ -62,7 +62,7 @@ def measure(
     turns = itertools.count()
     place: dict[str, Any] = {"system": system.name, "asked": events, "mode": mode.value}
 
-    def run(count: int) -> Report:
+    def run(count: int) -> RunReport:
         request = Request(
             workload=workload, settings=settings_of(workload, count), mode=mode,
             folder=folder / str(next(turns)), shards=shards, readers=2 * shards,
@@ -92,7 +92,7 @@ def steps(events: int) -> list[int]:
     return [*(small or [events]), events]
 
 
-def _climb(run: Callable[[int], Report], events: int, patience: float | None) -> Report:
+def _climb(run: Callable[[int], RunReport], events: int, patience: float | None) -> RunReport:
     """Warm up, then run all events at once, or as many as patience allows."""
     first, *others = steps(events)
     report = run(first)
@@ -112,7 +112,7 @@ def _climb(run: Callable[[int], Report], events: int, patience: float | None) ->
     return report
 
 
-def _cell(place: dict[str, Any], report: Report) -> Cell:
+def _cell(place: dict[str, Any], report: RunReport) -> Cell:
     outcome = report.outcome
     verdict, told = _judged(report)
     return Cell(
@@ -126,7 +126,7 @@ def _cell(place: dict[str, Any], report: Report) -> Cell:
     )
 
 
-def _judged(report: Report) -> tuple[Ending, str]:
+def _judged(report: RunReport) -> tuple[Ending, str]:
     verdict = report.verdict
     if verdict is None:
         return Ending.UNJUDGED, report.unjudged

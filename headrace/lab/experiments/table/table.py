@@ -66,7 +66,7 @@ class Line:
 
 def page(lines: Sequence[Line], head: str, systems: Sequence[str]) -> str:
     """Write the table as Markdown."""
-    titles = {"headrace": "headrace", "spark": "native Spark", "direct": "Beam local"}
+    titles = {name: name for name in systems} | {"spark": "native Spark", "direct": "Beam local"}
     rows = [
         "| workload | " + " | ".join(titles[s] for s in systems) + " | of Spark | of Beam | bars |",
         "|---|" + "---|" * len(systems) + "---|---|---|",

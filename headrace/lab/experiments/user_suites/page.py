@@ -85,4 +85,7 @@ def _section(each: PackageVerdict) -> str:
             parts.append(f"\n{said[0].upper()}{said[1:]}:\n\n* {listed}")
     if len(parts) == 1:
         parts.append("\nAll passed.\n")
+    if each.package.mended:
+        parts.append("\nWhat its tests showed in headrace, mended since:\n\n")
+        parts += [f"* {what}\n" for what in each.package.mended]
     return "".join(parts)

@@ -126,6 +126,6 @@ def _verify_all(args: Any, workloads: Sequence[Workload]) -> tuple[list[Cell], i
 def _line(turn: int, turns: int, cell: Cell) -> str:
     epochs = "" if cell.epochs is None else f", {cell.epochs} epochs"
     return (
-        f"{turn} of {turns}: {cell.workload}, {cell.condition.value}: {cell.finding.value}, "
+        f"{turn} of {turns}: {cell.workload}, {cell.condition.value}: {cell.ending.value}, "
         f"{cell.rows:,} rows{epochs}, {cell.seconds:.1f} s{f' ({cell.told})' if cell.told else ''}"
     )

@@ -51,7 +51,7 @@ class Cell:
     workload: str  # its full name
     condition: Condition
     events: int  # that it was run with
-    finding: Ending
+    ending: Ending
     told: str = ""  # the reason, if it is not right; else how the driver was killed, if it was
     rows: int = 0  # that were compared; of an unbroken answer, that were given
     epochs: int | None = None  # None: not a stream
@@ -60,7 +60,7 @@ class Cell:
     @property
     def bad(self) -> bool:
         """Whether the claim does not hold here."""
-        return self.finding.bad
+        return self.ending.bad
 
 
 def find(

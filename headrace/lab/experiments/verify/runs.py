@@ -12,7 +12,7 @@ from headrace.lab.experiments.faults.phases import status
 from headrace.lab.experiments.verify.choices import disordered, request_of, tries
 from headrace.lab.experiments.verify.conditions import Cell, Condition, find
 from headrace.lab.experiments.verify.kill import TooShortError, run_until_killed
-from headrace.lab.run import Report, run_workload
+from headrace.lab.run import RunReport, run_workload
 from headrace.lab.systems.system import Request, System, checkpoint_of
 from headrace.lab.workload import Workload
 from headrace.state.crash_points import Point
@@ -34,11 +34,11 @@ def verify(
     if condition.mode not in workload.modes:
         return Cell(
             workload=workload.full_name, condition=condition, events=0,
-            finding=Ending.NOT_THERE, told="the workload has no such mode",
+            ending=Ending.NOT_THERE, told="the workload has no such mode",
         )
     for count in tries(events):
         cell = _verify(workload, condition, count, system, crash)
-        if cell.finding is not Ending.TOO_SHORT:
+        if cell.ending is not Ending.TOO_SHORT:
             break
     return cell
 
@@ -56,16 +56,16 @@ def _verify(
             epochs = status(checkpoint_of(request)).epoch + 1
         given = report.row_count or 0
         rows = report.verdict.rows if report.verdict and report.verdict.rows else given
-        finding, why = find(report.verdict, condition, epochs, given)
+        ending, why = find(report.verdict, condition, epochs, given)
     except TooShortError as short:
-        finding, why = Ending.TOO_SHORT, str(short)
+        ending, why = Ending.TOO_SHORT, str(short)
     except Exception as failure:  # noqa: BLE001 (the cell of the table says so)
         first = (str(failure).strip().splitlines() or [""])[0]
-        finding, why = Ending.FAILED, f"{type(failure).__name__}: {first}"
+        ending, why = Ending.FAILED, f"{type(failure).__name__}: {first}"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return Cell(
-        workload=workload.full_name, condition=condition, events=events, finding=finding,
+        workload=workload.full_name, condition=condition, events=events, ending=ending,
         told="; ".join(filter(None, (told, why))), rows=rows, epochs=epochs,
         seconds=time.perf_counter() - started,
     )
@@ -73,7 +73,7 @@ def _verify(
 
 def _run(
     request: Request, condition: Condition, events: int, system: System, crash: Point
-) -> Report:
+) -> RunReport:
     if not disordered(request.generator):
         msg = "the events come in order: nothing would be shown"
         raise RuntimeError(msg)

@@ -60,16 +60,16 @@ def table(cells: Sequence[Cell]) -> str:
     ]
     for name in dict.fromkeys(cell.workload for cell in cells):
         own = {cell.condition: cell for cell in cells if cell.workload == name}
-        told = [own[c].finding.value if c in own else "" for c in conditions]
+        told = [own[c].ending.value if c in own else "" for c in conditions]
         lines.append(
             f"| {name} | {' | '.join(told)} | {_range(c.events for c in own.values() if c.events)} "
             f"| {_range(c.rows for c in own.values() if c.rows)} "
             f"| {_range(c.epochs for c in own.values() if c.epochs is not None)} |"
         )
     notes = [
-        f"* {cell.workload}, {cell.condition.value}: {cell.finding.value}: {cell.told}"
+        f"* {cell.workload}, {cell.condition.value}: {cell.ending.value}: {cell.told}"
         for cell in cells
-        if cell.finding is not Ending.RIGHT
+        if cell.ending is not Ending.RIGHT
     ]
     return "\n".join([*lines, "", *notes, *([""] if notes else [])])
 
@@ -84,7 +84,8 @@ def _range(numbers: Iterable[int | None]) -> str:
 def plain(cell: Cell) -> dict[str, Any]:
     """Give a cell as plain data."""
     told = asdict(cell)
-    told["condition"], told["finding"] = cell.condition.value, cell.finding.value
+    told["condition"] = cell.condition.value
+    told["finding"] = told.pop("ending").value  # files have been kept under this name
     return told
 
 
@@ -102,8 +103,7 @@ def kept(path: Path) -> dict[tuple[str, Condition], Cell]:
     for line in path.read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
         told["condition"] = Condition(told["condition"])
-        told["finding"] = Ending(told["finding"])
-        cell = Cell(**told)
+        cell = Cell(ending=Ending(told.pop("finding")), **told)
         if not cell.bad:
             found[cell.workload, cell.condition] = cell
     return found

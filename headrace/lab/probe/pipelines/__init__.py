@@ -1,1 +1,1 @@
-"""The lab's questions as Beam pipelines, a file each."""
+"""The lab's questions as Beam pipelines, a file each, and all of them by name."""

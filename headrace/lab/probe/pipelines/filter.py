@@ -4,7 +4,7 @@ Input:  ProbeEvent(number, key); the element's timestamp is the event's time.
 Output: (score = 31 * number + key, key, number), at once.
 
 No state and no window: what a system takes to bring an event in, to compute with it, and to let
-one of N out.
+one of N out. Between the two steps there may be others, whose cost is set.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import apache_beam as beam
 
 from headrace.lab.probe.events import ProbeEvent, ProbeGenerator, ProbeSettings
+from headrace.lab.probe.pipelines.costs import Spend
 from headrace.lab.workload import Column, Kind, Workload
 
 
@@ -37,11 +38,12 @@ class Filter(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, events: Any) -> Any:
         """Build the steps."""
-        return (
-            events
-            | "Score" >> beam.Map(scored).with_output_types(tuple[int, int, int])
-            | "Keep" >> beam.Filter(partial(is_kept, self._settings.one_in))
-        )
+        settings = self._settings
+        rows = events | "Score" >> beam.Map(scored).with_output_types(tuple[int, int, int])
+        for name, micros in settings.costs:
+            spend = beam.ParDo(Spend(micros, spins=settings.spins))
+            rows |= name >> spend.with_output_types(tuple[int, int, int])
+        return rows | "Keep" >> beam.Filter(partial(is_kept, settings.one_in))
 
 
 FILTER = Workload(

@@ -15,7 +15,7 @@ from apache_beam.transforms.window import FixedWindows
 
 from headrace.lab.workload import ByColumns, Column, Kind, Workload
 from headrace.lab.workloads.hibench.generator import HiBenchGenerator
-from headrace.lab.workloads.hibench.model import ip_and_time
+from headrace.lab.workloads.hibench.model import fields_of, ip_and_time
 from headrace.lab.workloads.hibench.settings import Settings
 
 #: Later than any time that a record can have.
@@ -77,11 +77,6 @@ class CountByWindow(beam.PTransform):  # type: ignore[misc]
         return lines | "Address and time" >> beam.Map(ip_and_time).with_output_types(
             tuple[str, int]
         )
-
-
-def fields_of(row: Any) -> tuple[str, int]:
-    """Keep what is asked about."""
-    return row.ip, row.timestamp
 
 
 class CountRowsByWindow(CountByWindow):

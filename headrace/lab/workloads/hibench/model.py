@@ -9,6 +9,8 @@ Pipelines read the first two; the others are there to be carried.
 
 from __future__ import annotations
 
+from typing import Any
+
 FIELDS = 10
 SESSION_LETTERS = 54
 #: The fields after the date, the same in every record.
@@ -26,6 +28,11 @@ def ip_and_time(line: str) -> tuple[str, int]:
     """
     time, ip, _ = line.split(",", 2)
     return ip, int(time)
+
+
+def fields_of(row: Any) -> tuple[str, int]:
+    """Keep what pipelines use of a record that came as columns."""
+    return row.ip, row.timestamp
 
 
 def event_time(line: str) -> int:

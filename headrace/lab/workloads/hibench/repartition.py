@@ -22,7 +22,7 @@ def row(line: str) -> tuple[str]:
     return (line,)
 
 
-class Exchange(beam.PTransform):  # type: ignore[misc]
+class Repartition(beam.PTransform):  # type: ignore[misc]
     """Sends every record to another worker and does nothing else."""
 
     def expand(self, lines: Any) -> Any:
@@ -36,7 +36,7 @@ class Exchange(beam.PTransform):  # type: ignore[misc]
 
 def build(settings: Settings) -> Any:
     """Give the pipeline."""
-    return Exchange()
+    return Repartition()
 
 
 WORKLOAD = Workload(

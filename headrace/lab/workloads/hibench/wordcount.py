@@ -18,9 +18,9 @@ import apache_beam as beam
 from apache_beam.coders import VarIntCoder
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 
-from headrace.lab.workload import Column, Kind, Row, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Row, Workload
 from headrace.lab.workloads.hibench.generator import HiBenchGenerator
-from headrace.lab.workloads.hibench.model import ip_and_time
+from headrace.lab.workloads.hibench.model import fields_of, ip_and_time
 from headrace.lab.workloads.hibench.settings import Settings
 
 SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
@@ -44,11 +44,20 @@ class CountByIp(beam.PTransform):  # type: ignore[misc]
 
     def expand(self, lines: Any) -> Any:
         """Build the steps."""
-        return (
-            lines
-            | "Address and time" >> beam.Map(ip_and_time).with_output_types(tuple[str, int])
-            | "Count" >> beam.ParDo(RollingCount()).with_output_types(tuple[str, int, int])
+        count = beam.ParDo(RollingCount()).with_output_types(tuple[str, int, int])
+        return self._addresses(lines) | "Count" >> count
+
+    def _addresses(self, lines: Any) -> Any:
+        return lines | "Address and time" >> beam.Map(ip_and_time).with_output_types(
+            tuple[str, int]
         )
+
+
+class CountRowsByIp(CountByIp):
+    """The same pipeline from rows that have the fields of a record: nothing is left to split."""
+
+    def _addresses(self, rows: Any) -> Any:
+        return rows | "Address and time" >> beam.Map(fields_of).with_output_types(tuple[str, int])
 
 
 def build(settings: Settings) -> Any:
@@ -80,4 +89,8 @@ WORKLOAD = Workload(
     oracle="headrace.lab.oracle.hibench:wordcount",
     native="headrace.lab.native.hibench:wordcount",
     rule=times_and_counts,
+    by_columns=ByColumns(
+        columns=("ip", "timestamp"), build=lambda _settings: CountRowsByIp(),
+        native="headrace.lab.native.hibench:wordcount_of_columns",
+    ),
 )

@@ -18,7 +18,8 @@ from headrace.lab.workloads.kernels.model import Edge
 #: The rank of all pages together. Below 2**53, so that sums of ranks are exact as floats too.
 ONE = 10**15
 
-#: (_HOME, sources, targets, ranks, settled): a block itself; arrays as bytes.
+#: (_HOME, sources, targets, ranks, settled): a block itself; arrays as bytes, links as few of them
+#: as the number of pages allows. A block whose ranks have settled has no more use for links.
 _HOME = 0
 #: (_LETTER, sender, shares, lost, change): what a block tells another one.
 _LETTER = 1
@@ -43,6 +44,18 @@ class Blocks:
         """How many pages a block has."""
         return max(0, -(-(self.vertices - block) // self.blocks))
 
+    @property
+    def link_type(self) -> type[Any]:
+        """The smallest numbers that every page's is one of."""
+        for small in (np.uint8, np.uint16, np.uint32):
+            if self.vertices <= np.iinfo(small).max + 1:
+                return small
+        return np.uint64
+
+    def links(self, packed: bytes) -> I64:
+        """Unpack the sources or targets of links."""
+        return np.frombuffer(packed, self.link_type).astype(np.int64)
+
     def open(self, group: tuple[int, Iterable[int]]) -> Iterator[Parcel]:
         """Make a block of its edges, and its first letters."""
         block, codes = group
@@ -64,7 +77,8 @@ class Blocks:
         arriving = np.bincount(targets, weights=shares[places], minlength=self.vertices)
         values = arriving.astype(np.int64)
         lost = int(ranks[leaving == 0].sum())
-        yield block, home(sources, targets, ranks, settled=0)
+        small = self.link_type
+        yield block, home(sources.astype(small), targets.astype(small), ranks, settled=0)
         for other in range(min(self.blocks, self.vertices)):
             theirs = np.ascontiguousarray(values[other :: self.blocks])
             yield other, (_LETTER, block, theirs.tobytes(), lost, change)
@@ -94,7 +108,7 @@ class Blocks:
                 yield block + place * self.blocks, rank / ONE, settled
 
 
-def home(sources: I64, targets: I64, ranks: I64, settled: int) -> tuple[Any, ...]:
+def home(sources: Any, targets: Any, ranks: I64, settled: int) -> tuple[Any, ...]:
     """Pack a block."""
     return _HOME, sources.tobytes(), targets.tobytes(), ranks.tobytes(), settled
 
@@ -126,14 +140,15 @@ class Round:
         own, letters = self._unpack(block, arrived)
         _, sources, targets, ranks, settled = own
         if settled or self.number > 1 and self._is_settled(letters):
-            yield block, (*own[:4], settled or self.number - 1)
+            yield block, (_HOME, b"", b"", ranks, settled or self.number - 1)
         elif self.number > self.rounds:
             yield block, own
         else:
             old = numbers(ranks)
             new = self.blocks.next_ranks(block, letters)
             change = int(np.abs(new - old).sum())
-            yield from self.blocks.send(block, numbers(sources), numbers(targets), new, change)
+            links = self.blocks.links(sources), self.blocks.links(targets)
+            yield from self.blocks.send(block, *links, new, change)
 
     def _unpack(
         self, block: int, arrived: Iterable[tuple[Any, ...]]

@@ -19,7 +19,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from headrace.lab.workload import Column, Kind, Row, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Row, Workload
 from headrace.lab.workloads.kernels.generator import NetworkGenerator
 from headrace.lab.workloads.kernels.model import Entry
 from headrace.lab.workloads.kernels.settings import NetworkSettings
@@ -111,4 +111,5 @@ WORKLOAD = Workload(
     build=Network,
     oracle="headrace.lab.oracle.kernels:network",
     native="headrace.lab.native.kernels:network",
+    by_columns=ByColumns(columns=("server", "user"), build=Network),
 )

@@ -33,7 +33,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from headrace.lab.workload import Column, Kind, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Workload
 from headrace.lab.workloads.kernels.blocks import Blocks, Round
 from headrace.lab.workloads.kernels.generator import EdgeGenerator
 from headrace.lab.workloads.kernels.settings import PageRankSettings
@@ -101,4 +101,5 @@ WORKLOAD = Workload(
     build=PageRank,
     oracle="headrace.lab.oracle.kernels:pagerank",
     native="headrace.lab.native.kernels:pagerank",
+    by_columns=ByColumns(columns=("source", "target"), build=PageRank),
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from headrace.lab.workload import Column, Kind, Row, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Row, Workload
 from headrace.lab.workloads.kernels.generator import TweetGenerator
 from headrace.lab.workloads.kernels.model import Tweet
 from headrace.lab.workloads.kernels.settings import TweetSettings
@@ -60,5 +60,6 @@ WORKLOAD = Workload(
     build=_build,
     oracle="headrace.lab.oracle.kernels:twitter_nlp",
     native="headrace.lab.native.kernels:twitter_nlp",
+    by_columns=ByColumns(columns=("number", "text"), build=_build),
     stateless=True,
 )

@@ -25,6 +25,7 @@ from headrace.lab.workload import Column, Kind, Row, Workload
 from headrace.lab.workloads.kernels.windows import start_ms
 from headrace.lab.workloads.micro.generator import ItemGenerator
 from headrace.lab.workloads.micro.model import Item
+from headrace.lab.workloads.micro.rows import of_rows
 from headrace.lab.workloads.micro.settings import GroupSettings
 
 _MICROS_PER_MS = 1_000
@@ -82,4 +83,5 @@ WORKLOAD = Workload(
     build=GroupAndSplit,
     oracle="headrace.lab.oracle.micro:group_by_key",
     native="headrace.lab.native.micro:group_by_key",
+    by_columns=of_rows(GroupAndSplit),
 )

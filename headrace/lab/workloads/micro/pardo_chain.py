@@ -20,10 +20,11 @@ import apache_beam as beam
 from headrace.lab.workload import Column, Kind, Workload
 from headrace.lab.workloads.micro.generator import ItemGenerator
 from headrace.lab.workloads.micro.model import Item
+from headrace.lab.workloads.micro.rows import of_rows
 from headrace.lab.workloads.micro.settings import ChainSettings
 
 
-class Pass(beam.DoFn):  # type: ignore[misc]
+class HandOn(beam.DoFn):  # type: ignore[misc]
     """Gives what it takes."""
 
     def process(self, element: Item) -> Iterator[Item]:
@@ -41,7 +42,7 @@ class PardoChain(beam.PTransform):  # type: ignore[misc]
     def expand(self, items: Any) -> Any:
         """Build the graph."""
         for stage in range(1, self._settings.stages + 1):
-            items = items | f"Pass {stage}" >> beam.ParDo(Pass()).with_output_types(Item)
+            items = items | f"Pass {stage}" >> beam.ParDo(HandOn()).with_output_types(Item)
         return items | "Row" >> beam.Map(tuple).with_output_types(tuple[int, int, int])
 
 
@@ -59,5 +60,6 @@ WORKLOAD = Workload(
     build=PardoChain,
     oracle="headrace.lab.oracle.micro:pardo_chain",
     native="headrace.lab.native.micro:pardo_chain",
+    by_columns=of_rows(PardoChain),
     stateless=True,
 )

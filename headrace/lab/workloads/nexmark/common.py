@@ -50,13 +50,16 @@ def question(
     modes: tuple[Mode, ...] = (Mode.BATCH, Mode.STREAMING),
     doubles: tuple[str, ...] = (),
     only_bids: bool = False,
+    by_columns: ByColumns | None = None,
 ) -> Workload:
     """Describe a NEXMark workload.
 
     `answer` names the function of the oracle and of the native version; it is the workload's own
     name unless the workload is another way to the same answer. `only_bids` says that it looks at
-    nothing but bids, so that it can be asked of their columns.
+    nothing but bids, so that it can be asked of their columns; `by_columns` is another such form.
     """
+    if only_bids:
+        by_columns = ByColumns(columns=("bid.*",), build=lambda settings: OfBids(build(settings)))
     function = answer or name.replace("-", "_")
     return Workload(
         suite="nexmark",
@@ -71,9 +74,7 @@ def question(
         rule=rule,
         stateless=stateless,
         modes=modes,
-        by_columns=ByColumns(
-            columns=("bid.*",), build=lambda settings: OfBids(build(settings))
-        ) if only_bids else None,
+        by_columns=by_columns,
     )
 
 

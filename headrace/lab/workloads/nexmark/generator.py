@@ -43,7 +43,7 @@ SCHEMA = pa.schema(
 )
 
 
-class Place(NamedTuple):
+class EventNumbers(NamedTuple):
     """Where an event stands."""
 
     event_id: int  # seed and identity
@@ -81,12 +81,12 @@ class NexmarkGenerator:
         """The columns of `batch`."""
         return SCHEMA
 
-    def place(self, number: int) -> Place:
+    def numbers_of(self, number: int) -> EventNumbers:
         """Tell where one event stands."""
-        ids, numbers, adjusted = self._places(np.array([number]))
-        return Place(int(ids[0]), int(numbers[0]), int(adjusted[0]))
+        ids, numbers, adjusted = self._numbers(np.array([number]))
+        return EventNumbers(int(ids[0]), int(numbers[0]), int(adjusted[0]))
 
-    def _places(self, arrivals: I64) -> tuple[I64, I64, I64]:
+    def _numbers(self, arrivals: I64) -> tuple[I64, I64, I64]:
         """Give ids, numbers and adjusted numbers of the events that arrive so and so late.
 
         Generators that share the events take turns, event by event. The last one has the rest of
@@ -114,7 +114,7 @@ class NexmarkGenerator:
         if start < 0 or count < 0 or start + count > self.events:
             msg = f"events {start} to {start + count - 1} are not among the {self.events}"
             raise ValueError(msg)
-        ids, _, adjusted = self._places(np.arange(start, start + count))
+        ids, _, adjusted = self._numbers(np.arange(start, start + count))
         millis, kinds = self.schedule.millis(adjusted), kinds_of(ids)
         who, what, offer = (np.flatnonzero(kinds == kind) for kind in range(len(KINDS)))
         records = (
@@ -155,15 +155,15 @@ class NexmarkGenerator:
         """Give a time in microseconds: neither this event nor a later one is older."""
         group = self.settings.out_of_order_group_size
         if number >= self.events:
-            last = self.place(self.events - 1).number
+            last = self.numbers_of(self.events - 1).number
             return self._micros((last // group + 1) * group) // 1_000 * 1_000 + 1_000
-        first = self.place(number).number // group * group
+        first = self.numbers_of(number).number // group * group
         holdback = self.settings.watermark_holdback_sec * 1_000_000
         return self._micros(first) // 1_000 * 1_000 - holdback
 
     def due(self, number: int) -> int:
         """Microseconds between the start of a paced run and the moment this event is to arrive."""
-        return self._micros(self.place(number).number) - self.settings.base_time * 1_000
+        return self._micros(self.numbers_of(number).number) - self.settings.base_time * 1_000
 
     def _micros(self, number: int) -> int:
         return self.schedule.nanos_at(number) // 1_000

@@ -92,5 +92,6 @@ WORKLOAD = question(
     "User sessions: how many bids does a person make in each session of activity?",
     ("bidder", "count", "start", "end"),
     build,
+    only_bids=True,
     rule=whole_sessions,
 )

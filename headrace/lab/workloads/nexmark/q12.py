@@ -75,5 +75,6 @@ WORKLOAD = question(
     "Processing-time windows: how many bids does a person make in ten seconds of our time?",
     COLUMNS,
     build,
+    only_bids=True,
     rule=sums,
 )

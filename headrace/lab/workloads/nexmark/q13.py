@@ -82,5 +82,6 @@ WORKLOAD = question(
     "Bounded side-input join: what does the side table say of each bidder?",
     BID_COLUMNS,
     build,
+    only_bids=True,
     stateless=True,
 )

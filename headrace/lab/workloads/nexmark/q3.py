@@ -20,6 +20,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
+from headrace.lab.workload import ByColumns
 from headrace.lab.workloads.nexmark.common import question
 from headrace.lab.workloads.nexmark.model import Auction, Person, Record
 
@@ -97,9 +98,66 @@ class Suggest(beam.PTransform):  # type: ignore[misc]
         )
 
 
+#: The columns that the question looks at, of rows that are persons, auctions or bids.
+_COLUMNS = (
+    "kind", "person.id AS person", "person.date_time AS came", "person.name", "person.city",
+    "person.state", "auction.seller", "auction.date_time AS opened", "auction.id AS auction",
+    "auction.category",
+)
+
+
+class SuggestOfRows(beam.PTransform):  # type: ignore[misc]
+    """The same from rows of these columns."""
+
+    def __init__(self, patience_ms: int) -> None:
+        super().__init__()
+        self._patience_ms = patience_ms
+
+    def expand(self, rows: Any) -> Any:
+        """Take persons and auctions apart, and let both come to their sellers."""
+        keyed = tuple[int, Any]
+        persons = (
+            rows
+            | "Near" >> beam.Filter(is_near)
+            | "Person" >> beam.Map(person_of).with_output_types(keyed)
+        )
+        auctions = (
+            rows
+            | "Wanted" >> beam.Filter(is_wanted)
+            | "Auction" >> beam.Map(auction_of).with_output_types(keyed)
+        )
+        match = beam.ParDo(Match(self._patience_ms)).with_output_types(Row)
+        return (persons, auctions) | "Both" >> beam.Flatten() | "Match" >> match
+
+
+def is_near(row: Any) -> bool:
+    """Whether a row is a person of one of the three states."""
+    return bool(row.kind == 0 and row.state in ("OR", "ID", "CA"))
+
+
+def person_of(row: Any) -> tuple[int, tuple[int, str, str, str]]:
+    """Give what `by_seller` gives of a person."""
+    return row.person, (row.came, row.name, row.city, row.state)
+
+
+def is_wanted(row: Any) -> bool:
+    """Whether a row is an auction of the category."""
+    return bool(row.kind == 1 and row.category == CATEGORY)
+
+
+def auction_of(row: Any) -> tuple[int, tuple[int, int]]:
+    """Give what `by_seller` gives of an auction."""
+    return row.seller, (row.opened, row.auction)
+
+
 def build(settings: Any) -> Suggest:
     """Make the pipeline from events to rows."""
     return Suggest(settings.max_auctions_waiting_time * 1_000)
+
+
+def build_of_rows(settings: Any) -> SuggestOfRows:
+    """Make the pipeline from rows of columns."""
+    return SuggestOfRows(settings.max_auctions_waiting_time * 1_000)
 
 
 WORKLOAD = question(
@@ -107,4 +165,5 @@ WORKLOAD = question(
     "Local item suggestion: who sells in category 10 and lives in Oregon, Idaho or California?",
     ("name", "city", "state", "id"),
     build,
+    by_columns=ByColumns(columns=_COLUMNS, build=build_of_rows),
 )

@@ -81,7 +81,7 @@ def build(settings: Any) -> AveragePrices:
 
 
 def build_thesis(settings: Any) -> AveragePrices:
-    """Make the pipeline of the thesis: the same, per epoch of one second, without sliding."""
+    """Make the pipeline of the thesis: the same, per window of one second, without sliding."""
     return AveragePrices(settings, FixedWindows(1, offset=_SHIFT))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.window import FixedWindows
 
+from headrace.lab.workload import ByColumns
 from headrace.lab.workloads.nexmark.common import question
 from headrace.lab.workloads.nexmark.model import Auction, Person, Record
 
@@ -68,9 +69,85 @@ class NewUsers(beam.PTransform):  # type: ignore[misc]
         )
 
 
+#: The columns that the question looks at, of rows that are persons, auctions or bids.
+_COLUMNS = (
+    "kind", "person.id AS person", "person.name", "auction.seller", "auction.reserve",
+)
+
+
+class NewUsersOfRows(beam.PTransform):  # type: ignore[misc]
+    """The same from rows of these columns, both sides apart."""
+
+    def __init__(self, size_sec: int) -> None:
+        super().__init__()
+        self._size_sec = size_sec
+
+    def expand(self, rows: Any) -> Any:
+        """Group persons and auctions by person and window, then join."""
+        windows = FixedWindows(self._size_sec)
+        names = (
+            rows
+            | "Persons" >> beam.Filter(is_person)
+            | "Name" >> beam.Map(name_of).with_output_types(tuple[int, str])
+            | "Window of person" >> beam.WindowInto(windows)
+        )
+        reserves = (
+            rows
+            | "Auctions" >> beam.Filter(is_auction)
+            | "Reserve" >> beam.Map(reserve_of).with_output_types(tuple[int, int])
+            | "Window of auction" >> beam.WindowInto(windows)
+        )
+        return (
+            {"names": names, "reserves": reserves}
+            | "Meet" >> beam.CoGroupByKey()
+            | "Rows" >> beam.FlatMap(rows_of_sides).with_output_types(Row)
+        )
+
+
+def is_person(row: Any) -> bool:
+    """Whether a row is a person."""
+    return bool(row.kind == 0)
+
+
+def name_of(row: Any) -> tuple[int, str]:
+    """Key a person's name."""
+    return row.person, row.name
+
+
+def is_auction(row: Any) -> bool:
+    """Whether a row is an auction."""
+    return bool(row.kind == 1)
+
+
+def reserve_of(row: Any) -> tuple[int, int]:
+    """Key an auction's reserve by who sells."""
+    return row.seller, row.reserve
+
+
+def rows_of_sides(group: tuple[int, dict[str, Iterable[Any]]]) -> Iterator[Row]:
+    """Join what one window has for one person.
+
+    Raises:
+        ValueError: there are two persons.
+    """
+    person, sides = group
+    names = list(sides["names"])
+    if len(names) > 1:
+        msg = f"{len(names)} persons have the number {person} in one window"
+        raise ValueError(msg)
+    for name in names:
+        for reserve in sides["reserves"]:
+            yield person, name, reserve
+
+
 def build(settings: Any) -> NewUsers:
     """Make the pipeline from events to rows."""
     return NewUsers(settings.window_size_sec)
+
+
+def build_of_rows(settings: Any) -> NewUsersOfRows:
+    """Make the pipeline from rows of columns."""
+    return NewUsersOfRows(settings.window_size_sec)
 
 
 WORKLOAD = question(
@@ -78,4 +155,5 @@ WORKLOAD = question(
     "Monitor new users: who opened an auction soon after coming?",
     ("id", "name", "reserve"),
     build,
+    by_columns=ByColumns(columns=_COLUMNS, build=build_of_rows),
 )

@@ -18,7 +18,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from headrace.lab.workload import Column, Kind, Row, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Row, Workload
 from headrace.lab.workloads.kernels.windows import fixed, start_ms
 from headrace.lab.workloads.scaling.generator import ItemGenerator
 from headrace.lab.workloads.scaling.model import Item
@@ -85,4 +85,5 @@ WORKLOAD = Workload(
     build=Keyed,
     oracle="headrace.lab.oracle.scaling:keyed",
     native="headrace.lab.native.scaling:keyed",
+    by_columns=ByColumns(columns=("number", "key", "value"), build=Keyed),
 )

@@ -21,7 +21,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from headrace.lab.workload import Column, Kind, Row, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Row, Workload
 from headrace.lab.workloads.kernels.windows import start_ms
 from headrace.lab.workloads.scaling.generator import ItemGenerator
 from headrace.lab.workloads.scaling.keyed import Aggregate
@@ -113,4 +113,5 @@ WORKLOAD = Workload(
     build=Shuffle,
     oracle="headrace.lab.oracle.scaling:shuffle",
     native="headrace.lab.native.scaling:shuffle",
+    by_columns=ByColumns(columns=("number", "key", "value"), build=Shuffle),
 )

@@ -15,7 +15,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from headrace.lab.workload import Column, Kind, Row, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Row, Workload
 from headrace.lab.workloads.scaling.generator import ItemGenerator
 from headrace.lab.workloads.scaling.model import Item
 from headrace.lab.workloads.scaling.settings import ScalingSettings
@@ -53,5 +53,6 @@ WORKLOAD = Workload(
     build=Stateless,
     oracle="headrace.lab.oracle.scaling:stateless",
     native="headrace.lab.native.scaling:stateless",
+    by_columns=ByColumns(columns=("number", "value"), build=Stateless),
     stateless=True,
 )

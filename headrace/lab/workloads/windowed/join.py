@@ -18,7 +18,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from headrace.lab.workload import Column, Kind, Row, Workload
+from headrace.lab.workload import ByColumns, Column, Kind, Row, Workload
 from headrace.lab.workloads.windowed.generator import WindowedGenerator
 from headrace.lab.workloads.windowed.model import Event
 from headrace.lab.workloads.windowed.settings import Settings
@@ -70,6 +70,48 @@ class Join(beam.PTransform):  # type: ignore[misc]
         )
 
 
+class JoinOfRows(beam.PTransform):  # type: ignore[misc]
+    """The pipeline from rows of the log's columns, each stream a side of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self._settings = settings
+
+    def expand(self, rows: Any) -> Any:
+        """Build the steps."""
+        sides = {
+            name: (
+                rows
+                | f"Of {name}" >> beam.Filter(of_stream, number)
+                | f"Key {name}" >> beam.Map(key_and_value).with_output_types(tuple[int, int])
+                | f"Windows {name}" >> by_event_time(self._settings)
+            )
+            for number, name in enumerate(("first", "second"))
+        }
+        pairs = beam.FlatMap(pairs_of_sides).with_output_types(tuple[int, int, int, int])
+        return sides | "Meet" >> beam.CoGroupByKey() | "Pairs" >> pairs
+
+
+def of_stream(row: Any, number: int) -> bool:
+    """Whether an event is of this stream."""
+    return bool(row.stream == number)
+
+
+def key_and_value(row: Any) -> tuple[int, int]:
+    """Key an event's value."""
+    return row.key, row.value
+
+
+def pairs_of_sides(
+    group: tuple[int, dict[str, Iterable[int]]], window: Any = beam.DoFn.WindowParam
+) -> Iterator[tuple[int, int, int, int]]:
+    """Compare every event of the first stream with every one of the second."""
+    key, sides = group
+    for second in sides["second"]:
+        for first in sides["first"]:
+            yield key, window.start.micros // 1_000, max(first, second), abs(first - second)
+
+
 def build_by_arrival(settings: Settings) -> Join:
     """Give the pipeline with windows by arrival."""
     return Join(settings, ByArrival)
@@ -108,6 +150,7 @@ WORKLOAD = Workload(
     build=Join,
     oracle="headrace.lab.oracle.windowed:join",
     native="headrace.lab.native.windowed:join",
+    by_columns=ByColumns(columns=("key", "value", "stream"), build=JoinOfRows),
 )
 
 BY_ARRIVAL = Workload(

@@ -59,7 +59,7 @@ class CountViews(beam.PTransform):  # type: ignore[misc]
             | "Count" >> beam.CombinePerKey(CountCombineFn()).with_output_types(tuple[str, int])
             | "Rows" >> beam.Map(row).with_output_types(tuple[str, int, int])
         )
-        if settings.sink == "rows":
+        if settings.counts == "rows":
             return counts
         from headrace.lab.workloads.yahoo.redis_steps import StoreInRedis
 

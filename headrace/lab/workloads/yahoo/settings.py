@@ -63,7 +63,7 @@ class Settings:
     table: str = setting(
         "memory", Choice(("memory", "redis")), "Where ads are looked up: in the worker or in Redis."
     )
-    sink: str = setting(
+    counts: str = setting(
         "rows", Choice(("rows", "redis")), "Redis: counts are also stored there, in Yahoo's layout."
     )
     redis: str = setting("127.0.0.1:6379", Address(), "Where the Redis server listens.")

@@ -40,12 +40,13 @@ from headrace.lab.experiments.faults.faults import (
     crash_text,
     plan_round,
 )
-from headrace.lab.experiments.faults.inside import Inside, JumpingTime, noted, slow_files
+from headrace.lab.experiments.faults.inside import Inside, JumpingTime, noted
 from headrace.lab.experiments.faults.page import GAPS, page, summary
 from headrace.lab.experiments.faults.processes import Driver
 from headrace.lab.experiments.faults.reading import written
 from headrace.lab.experiments.faults.sinks import LEDGER, Ledger
 from headrace.lab.experiments.faults.variants import PLAIN, VARIANTS, SinkKind, Source
+from headrace.lab.slow_disk import slow_files
 from headrace.state.crash_points import Point, asked_for
 from headrace.state.files import Files
 from tests.engine.test_checkpoints import opened

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lab.experiments.faults.data import Shape, write_input
+from headrace.lab.experiments.faults.data import InputSpec, write_input
 from headrace.lab.experiments.faults.oracle import differences, right_answer
 from headrace.lab.experiments.faults.phases import Phase, phases_of, status
 from headrace.lab.experiments.faults.processes import Driver, Home
@@ -28,7 +28,7 @@ SECONDS = 240.0
 slow = pytest.mark.skipif(
     "HEADRACE_SLOW" not in os.environ, reason="takes minutes; set HEADRACE_SLOW=1, or make chaos"
 )
-SHAPE = Shape(elements=4_000, files=9, rate_files=4, seed=3)
+INPUT_SPEC = InputSpec(elements=4_000, files=9, rate_files=4, seed=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Seen:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     folder = tmp_path_factory.mktemp("crashes")
-    write_input(folder / "input", SHAPE)
+    write_input(folder / "input", INPUT_SPEC)
     made = Home(source=folder / "input", folder=folder / "run")
     made.folder.mkdir()
     return made

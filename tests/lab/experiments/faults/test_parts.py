@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.lab.commands import number
-from headrace.lab.experiments.faults.data import DISORDER_SECONDS, Shape, write_input
+from headrace.lab.experiments.faults.data import DISORDER_SECONDS, InputSpec, write_input
 from headrace.lab.experiments.faults.kill_run import main
 from headrace.lab.experiments.faults.kills import Kind, plan
 from headrace.lab.experiments.faults.oracle import BRANCHES, differences, right_answer
@@ -24,7 +24,7 @@ from headrace.lab.experiments.faults.phases import Phase, Progress, phase_of, ph
 from headrace.lab.experiments.faults.processes import descendants, end
 from headrace.lab.experiments.faults.reading import written
 
-SHAPE = Shape(elements=3_000, files=5, rate_files=3, seed=11)
+INPUT_SPEC = InputSpec(elements=3_000, files=5, rate_files=3, seed=11)
 SECOND = 1_000_000
 
 
@@ -40,18 +40,18 @@ def events_of(folder: Path) -> list[tuple[int, str, int]]:
 
 
 def test_the_same_seed_gives_the_same_input_and_another_one_another(tmp_path: Path) -> None:
-    for name, shape in (
-        ("a", SHAPE), ("b", SHAPE), ("c", dataclasses.replace(SHAPE, seed=12)),
+    for name, spec in (
+        ("a", INPUT_SPEC), ("b", INPUT_SPEC), ("c", dataclasses.replace(INPUT_SPEC, seed=12)),
     ):
-        write_input(tmp_path / name, shape)
+        write_input(tmp_path / name, spec)
     assert events_of(tmp_path / "a") == events_of(tmp_path / "b") != events_of(tmp_path / "c")
-    assert Shape(**json.loads((tmp_path / "a" / "shape.json").read_text())) == SHAPE
+    assert InputSpec(**json.loads((tmp_path / "a" / "spec.json").read_text())) == INPUT_SPEC
 
 
 def test_no_event_is_further_out_of_order_than_the_watermark_allows(tmp_path: Path) -> None:
-    write_input(tmp_path, SHAPE)
+    write_input(tmp_path, INPUT_SPEC)
     events = events_of(tmp_path)
-    assert sorted(value for *_, value in events) == list(range(SHAPE.elements))
+    assert sorted(value for *_, value in events) == list(range(INPUT_SPEC.elements))
     newest, most = 0, 0
     for at, *_ in events:
         newest = max(newest, at)

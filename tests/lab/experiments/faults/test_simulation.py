@@ -10,34 +10,38 @@ from unittest import mock
 
 import pytest
 
-from headrace.engine.checkpoints import Checkpoint
+from headrace.engine.checkpoint.checkpoints import Checkpoint
 from headrace.engine.outputs import Outputs
 from headrace.io.places import EpochFolders
 from headrace.lab.experiments.faults.simulation.command import from_json, main
+from headrace.lab.experiments.faults.simulation.folders import MemoryFolders
 from headrace.lab.experiments.faults.simulation.pipeline import right_answer
 from headrace.lab.experiments.faults.simulation.schedule import (
     Fault,
     Planned,
     Schedule,
+    Tasks,
     drawn,
     shrunk,
+    tasks_of,
 )
-from headrace.lab.experiments.faults.simulation.simulate import judged, simulate
-from headrace.lab.experiments.faults.simulation.world import MemoryFolders, World
+from headrace.lab.experiments.faults.simulation.simulate import Asked, judged, simulate
+from headrace.lab.experiments.faults.simulation.world import World
 
 #: Schedules that are tried before a broken protocol counts as one that is not found out.
 MOST_SCHEDULES = 400
 
 
 def found_out(
-    prepare: Callable[[World], None] = lambda _: None, *, first: int = 1
+    prepare: Callable[[World], None] = lambda _: None, *, first: int = 1,
+    tasks: Tasks = Tasks.COUNTING,
 ) -> tuple[Schedule, str]:
     """The first schedule that fails, made small; fails if none does.
 
     `first` is where the search begins: a seed that is known to find it saves the time before.
     """
     for seed in range(first, first + MOST_SCHEDULES):
-        schedule = drawn(seed)
+        schedule = drawn(seed, tasks)
         if judged(schedule, prepare=prepare).problem:
             small = shrunk(schedule, lambda one: bool(judged(one, prepare=prepare).problem))
             return small, judged(small, prepare=prepare).problem
@@ -45,10 +49,12 @@ def found_out(
 
 
 def test_hundreds_of_faults_at_every_kind_of_gap_lose_and_double_nothing() -> None:
-    tally = simulate(400, seed=1)
+    tally = simulate(Asked(faults=400, seed=1))
     assert tally.failures == []
     assert tally.overtaken > 10  # sleepers went on beside newer drivers, and were refused
-    assert {fault for _, fault in tally.happened} == {fault.value for fault in Fault}
+    assert {fault for _, fault in tally.happened} == {
+        fault.value for fault in Fault if fault is not Fault.WORKER_KILLED
+    }
     gaps = {gap for gap, _ in tally.happened}
     assert {
         "create manifests", "create incarnations", "write state", "create offsets",
@@ -144,10 +150,20 @@ def test_the_command_runs_a_schedule_again_and_tells_what_it_saved(
     assert sum(n for kinds in told["faults_by_gap"].values() for n in kinds.values()) == (
         told["faults"]
     )
+    assert told["real_share"] == 0.05
     text = json.dumps(asdict(drawn(5)))
     assert from_json(text) == drawn(5)
+    assert from_json(json.dumps(asdict(drawn(5, Tasks.REAL)))) == drawn(5, Tasks.REAL)
     assert main(["--schedule", text]) == 0
     assert capsys.readouterr().out.endswith("right\n")
+
+
+def test_the_share_of_schedules_with_real_tasks_is_spread_evenly() -> None:
+    for first in (1, 250, 100_001):
+        kinds = [tasks_of(seed, 0.05) for seed in range(first, first + 100)]
+        assert kinds.count(Tasks.REAL) == 5
+    assert {tasks_of(seed, 0.0) for seed in range(100)} == {Tasks.COUNTING}
+    assert {tasks_of(seed, 1.0) for seed in range(100)} == {Tasks.REAL}
 
 
 def test_the_oracle_counts_each_key_from_one() -> None:

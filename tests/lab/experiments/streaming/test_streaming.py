@@ -9,15 +9,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headrace.engine.launch import launch_epoch
+from headrace.engine.spark.launch import launch_epoch
 from headrace.lab.ending import Ending, exit_status
 from headrace.lab.experiments.soak.fit import slope, trend
 from headrace.lab.experiments.soak.pipeline import Life, complaints
-from headrace.lab.experiments.soak.plot import Chart, Series, svg
+from headrace.lab.experiments.soak.plot import Chart, Curve, svg
 from headrace.lab.experiments.soak.run import plan, run_phase
 from headrace.lab.experiments.soak.samples import allocated
 from headrace.lab.experiments.streaming import (
     epoch,
+    fileepoch,
     hotcombine,
     hotkey,
     native,
@@ -102,8 +103,8 @@ def test_growth_within_what_is_allowed_counts_as_flat(per_second: float, flat: b
 
 
 def test_a_drawing_is_well_formed_and_has_a_line_for_each_series() -> None:
-    lines = [Series(name=name, xs=[0, 1, 2], ys=[3, 4, 5]) for name in ("a", "b < c")]
-    empty = Series(name="empty", xs=[], ys=[])
+    lines = [Curve(name=name, xs=[0, 1, 2], ys=[3, 4, 5]) for name in ("a", "b < c")]
+    empty = Curve(name="empty", xs=[], ys=[])
     drawn = ElementTree.fromstring(
         svg([Chart(title="x", unit="MB", series=lines), Chart(title="y", unit="", series=[empty])])
     )
@@ -120,7 +121,6 @@ def test_rows_that_did_not_come_back_are_complained_about() -> None:
 def test_a_soak_gives_its_second_phase_time_to_fill() -> None:
     (first, short), (second, long) = plan(20, 2_000)
     assert (first, short.seconds, second, long.seconds) == (1_000, 10, 200, 100)
-    assert (short.live_keys, long.live_keys) == (5_000, 50_000)
 
 
 def test_sparse_files_count_with_what_they_occupy(tmp_path: Path) -> None:
@@ -178,11 +178,27 @@ def test_plans_of_our_own_loop_are_made_for_all_epochs_or_for_each(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("who", ["headrace", "spark"])
+def test_epochs_of_files_are_counted_and_timed_whoever_asks(bed: Bed, who: str) -> None:
+    found, wrong = fileepoch.own_epochs(bed, 4, who)
+    assert wrong == []
+    assert len(found) >= 4
+    assert min(found) > 0
+
+
+@pytest.mark.spark
 def test_epochs_are_timed_by_spark_itself(bed: Bed) -> None:
     found, wrong = epoch.headrace_epochs(bed, 1, 4)
     assert wrong == []
     line = epoch.line_of("toy", found)
     assert 0 < line.details["addBatch"] <= line.median
+
+
+@pytest.mark.spark
+def test_more_epochs_are_timed_than_spark_remembers_by_itself(bed: Bed) -> None:
+    found, wrong = epoch.native_epochs(bed, 0, 130)
+    assert wrong == []
+    assert [report["batchId"] for report in found[:130]] == list(range(130))
 
 
 @pytest.mark.spark

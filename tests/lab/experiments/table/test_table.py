@@ -15,7 +15,7 @@ from headrace.lab.ending import Ending
 from headrace.lab.experiments.table import runs
 from headrace.lab.experiments.table.runs import Cell, measure
 from headrace.lab.experiments.table.table import Line, keep, kept, page
-from headrace.lab.run import Report
+from headrace.lab.run import RunReport
 from headrace.lab.systems.system import Outcome, Request
 from headrace.lab.verdict import judge
 from headrace.lab.workload import Mode
@@ -71,12 +71,12 @@ def test_a_cell_with_fewer_events_than_asked_for_says_so() -> None:
 
 
 def test_an_answer_that_nobody_knows_beforehand_is_called_unbroken_and_keeps_its_rate() -> None:
-    def report(rows: int, expected: list[Any]) -> Report:
+    def report(rows: int, expected: list[Any]) -> RunReport:
         outcome = Outcome(
             system="spark", engine="", mode=Mode.STREAMING, events=9, seconds=3.0, rows=None,
             row_count=rows,
         )
-        return Report(outcome=outcome, row_count=rows, verdict=judge(expected, expected))
+        return RunReport(outcome=outcome, row_count=rows, verdict=judge(expected, expected))
 
     place = {"system": "spark", "asked": 9, "mode": "streaming"}
     unknown = runs._cell(place, report(5, []))
@@ -110,7 +110,7 @@ def test_a_slow_system_gets_as_many_events_as_patience_allows(
 ) -> None:
     ran = []
 
-    def run(request: Request, system: Any, *, check: bool) -> Report:
+    def run(request: Request, system: Any, *, check: bool) -> RunReport:
         assert check
         count = request.settings.num_events
         ran.append(count)
@@ -118,7 +118,7 @@ def test_a_slow_system_gets_as_many_events_as_patience_allows(
             system=system.name, engine="steady", mode=request.mode, events=count,
             seconds=count / per_second, rows=None, row_count=1,
         )
-        return Report(outcome=outcome, row_count=1, verdict=judge([], []))
+        return RunReport(outcome=outcome, row_count=1, verdict=judge([], []))
 
     monkeypatch.setattr(runs, "run_workload", run)
     found = measure(
@@ -139,7 +139,7 @@ def test_the_start_of_a_run_is_not_taken_for_the_cost_of_its_events() -> None:
             system="spark", engine="late", mode=Mode.STREAMING, events=count,
             seconds=5 + count / 50_000, rows=None, row_count=1,
         )
-        return Report(outcome=outcome, row_count=1, verdict=None)
+        return RunReport(outcome=outcome, row_count=1, verdict=None)
 
     # After 20 K events, 5.4 s, the other sizes seem to take 27 s, 135 s and 270 s.
     assert runs._climb(run, 1_000_000, 60).outcome.events == 1_000_000
@@ -147,7 +147,7 @@ def test_the_start_of_a_run_is_not_taken_for_the_cost_of_its_events() -> None:
 
 
 def test_a_failure_is_a_cell_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*_: Any, **__: Any) -> Report:
+    def run(*_: Any, **__: Any) -> RunReport:
         msg = "the disk is full\nmore"
         raise RuntimeError(msg)
 
@@ -190,6 +190,35 @@ def test_a_kept_cell_counts_only_for_as_many_events_in_the_same_mode(
     for options in (["70"], ["80"], ["70", "--batch"]):
         command.main(["yahoo", "--system=direct", f"--keep={path}", "--direct-events", *options])
     assert ran == [80, 70]
+
+
+def test_without_a_name_those_that_come_with_headrace_are_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table asked for PyFlink too, and failed where it was not installed."""
+
+    def chose(name: str, session: object) -> Any:
+        del session
+        made = Stopped()
+        made.name = name
+        return made
+
+    rates = {"headrace": 10**6, "spark": 10**6, "direct": 10**5}
+    monkeypatch.setattr(
+        command, "measure", lambda _what, system, **_how: cell(system.name, rates[system.name])
+    )
+    monkeypatch.setattr("headrace.runner.start_session", lambda master: Stopped())
+    monkeypatch.setattr(command, "choose", chose)
+    monkeypatch.setattr(command, "get_ready", lambda: None)
+    assert command.main(["nexmark:q5"]) == 0
+    assert "| workload | headrace | native Spark | Beam local | of Spark" in capsys.readouterr().out
+
+
+def test_a_peer_that_is_named_has_a_column() -> None:
+    cells = (cell("headrace", 10**6), cell("beam-flink", 10**5))
+    text = page([Line(workload=STATEFUL, cells=cells)], "head", ["headrace", "beam-flink"])
+    assert "| workload | headrace | beam-flink | of Spark |" in text
+    assert "| nexmark q5 | right, 1.00 M/s | right, 100.0 K/s | - |" in text
 
 
 class Stopped:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.lab.experiments.beam_suites.exceptions import Kind, Known
 from headrace.lab.experiments.beam_suites.judge import Meaning, complaints
 from headrace.lab.experiments.beam_suites.results import Ended, Result
@@ -75,3 +77,12 @@ def test_the_page_counts_each_test_in_one_column_and_names_what_fails() -> None:
     assert "* ImportError: no nose:\n  * `tests.test_a::test_t`\n" in made
     assert "* looks at a mock:\n  * `tests.test_a::test_m`\n" in made
     assert "* not explained yet:\n  * `tests.test_a::test_o`\n" in made
+
+
+def test_the_page_says_what_a_package_s_tests_showed_behind_what_they_do() -> None:
+    found = judged([said("test_p", Ended.PASSED)], [said("test_p", Ended.PASSED)])
+    package = replace(PACKAGE, mended=("groups came out reversed",))
+    assert page([replace(found, package=package)], "Made today.").endswith(
+        "\nAll passed.\n\nWhat its tests showed in headrace, mended since:\n\n"
+        "* groups came out reversed\n"
+    )

@@ -27,7 +27,7 @@ from tests.lab.slow_generator import SlowGenerator
 
 SHORT = (("nexmark", "q4"), ("windowed", "join"), ("kernels", "finance"))
 CELL = Cell(
-    workload="nexmark q4", condition=Condition.TWO_SHARDS, events=9, finding=Ending.RIGHT,
+    workload="nexmark q4", condition=Condition.TWO_SHARDS, events=9, ending=Ending.RIGHT,
     rows=77, epochs=4, seconds=1.0,
 )
 
@@ -47,7 +47,7 @@ def test_a_stream_out_of_order_on_two_shards_gives_what_the_oracle_says(
     slow: Any = lambda settings: SlowGenerator(workload.generator(settings))  # noqa: E731
     slowly = dataclasses.replace(workload, generator=slow)
     cell = verify(slowly, Condition.TWO_SHARDS, events=8_000, system=HeadraceSystem(spark))
-    assert (cell.finding, cell.told) == (Ending.RIGHT, "")
+    assert (cell.ending, cell.told) == (Ending.RIGHT, "")
     assert cell.rows > 0 and cell.epochs is not None and cell.epochs >= LEAST_EPOCHS
 
 
@@ -92,7 +92,7 @@ def test_a_mode_that_a_workload_has_not_is_not_run() -> None:
     batch_only = CATALOG.workload("nexmark", "q15")
     nothing: Any = None  # no system: a run would fail
     cell = verify(batch_only, Condition.TWO_SHARDS, events=10, system=nothing)
-    assert cell.finding is Ending.NOT_THERE and not cell.bad
+    assert cell.ending is Ending.NOT_THERE and not cell.bad
 
 
 def test_a_run_that_breaks_is_a_failed_cell_with_its_reason() -> None:
@@ -107,7 +107,7 @@ def test_a_run_that_breaks_is_a_failed_cell_with_its_reason() -> None:
     broken: Any = Broken()
     workload = CATALOG.workload("windowed", "join")
     cell = verify(workload, Condition.TWO_SHARDS, events=100, system=broken)
-    assert (cell.finding, cell.told) == (Ending.FAILED, "ValueError: no Spark here")
+    assert (cell.ending, cell.told) == (Ending.FAILED, "ValueError: no Spark here")
     assert cell.bad
 
 
@@ -119,8 +119,8 @@ def test_a_run_of_too_few_epochs_is_repeated_with_more_events(
 
     def short_below(enough: int) -> Any:
         def found(workload: Any, condition: Any, events: int, *_: Any) -> Cell:
-            finding = Ending.RIGHT if events >= enough else Ending.TOO_SHORT
-            return dataclasses.replace(CELL, events=events, finding=finding)
+            ending = Ending.RIGHT if events >= enough else Ending.TOO_SHORT
+            return dataclasses.replace(CELL, events=events, ending=ending)
 
         return found
 
@@ -156,7 +156,7 @@ def test_a_driver_that_dies_elsewhere_or_not_at_all_proves_nothing(
 
 def test_the_table_shows_what_is_wrong_and_why() -> None:
     wrong = dataclasses.replace(
-        CELL, condition=Condition.KILLED, finding=Ending.WRONG, told="1 missing", epochs=5
+        CELL, condition=Condition.KILLED, ending=Ending.WRONG, told="1 missing", epochs=5
     )
     assert table([CELL, wrong]).splitlines() == [
         "| workload | 2 shards | killed | events | rows | epochs |",
@@ -169,7 +169,7 @@ def test_the_table_shows_what_is_wrong_and_why() -> None:
 
 def test_what_failed_is_not_kept_and_what_was_right_is(tmp_path: Path) -> None:
     path = tmp_path / "cells.jsonl"
-    failed = dataclasses.replace(CELL, condition=Condition.BATCH, finding=Ending.FAILED)
+    failed = dataclasses.replace(CELL, condition=Condition.BATCH, ending=Ending.FAILED)
     for cell in (CELL, failed):
         keep(path, cell)
     assert kept(path) == {("nexmark q4", Condition.TWO_SHARDS): CELL}
@@ -193,18 +193,18 @@ def test_a_run_goes_on_with_what_is_kept_if_it_had_as_many_events(
     assert [events for _, events in ran] == [8, 8, 8, 10, 10, 10]
 
 
-@pytest.mark.parametrize("finding, status", [(Ending.RIGHT, 0), (Ending.WRONG, 2)])
+@pytest.mark.parametrize("ending, status", [(Ending.RIGHT, 0), (Ending.WRONG, 2)])
 def test_the_command_ends_with_2_if_anything_is_wrong(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], finding: Ending,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ending: Ending,
     status: int,
 ) -> None:
     def found(workload: Workload, condition: Condition, **_: Any) -> Cell:
         name = workload.full_name
-        return dataclasses.replace(CELL, workload=name, condition=condition, finding=finding)
+        return dataclasses.replace(CELL, workload=name, condition=condition, ending=ending)
 
     monkeypatch.setattr(command, "verify", found)
     assert command.main(["windowed:join", "--only", "kill", "--only", "batch"]) == status
     told = capsys.readouterr()
-    assert "| windowed join | " + " | ".join([finding.value] * 2) in told.out
-    said = [line.partition(f": {finding.value}")[0] for line in told.err.splitlines()]
+    assert "| windowed join | " + " | ".join([ending.value] * 2) in told.out
+    said = [line.partition(f": {ending.value}")[0] for line in told.err.splitlines()]
     assert said == ["1 of 2: windowed join, batch", "2 of 2: windowed join, killed"]

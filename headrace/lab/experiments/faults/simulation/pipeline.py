@@ -1,10 +1,10 @@
-"""The simulated pipeline: rows of two scripted streams, counted per key in state, to two sinks.
+"""The pipeline of most schedules: rows of two streams, counted per key in state, to two sinks.
 
-The epoch loop, the commit, the fences, the stores and the sinks are headrace's own. Only the tasks
-are not Beam's: a few lines count, on real state partitions, so that an epoch costs a millisecond. A
-row tells how often its key had come, so one that is lost or doubled shows in every later one. The
-streams take turns, and not every driver begins with the same one: what an epoch holds is not what
-the same epoch held for the driver before.
+The epoch loop, the commit, the fences, the stores and the sinks are headrace's own. The tasks are
+not: a few lines count, on real state partitions, so that an epoch costs a millisecond; those with
+headrace's own are in `real_tasks`. A row tells how often its key had come, so one that is lost or
+doubled shows in every later one. The streams take turns, and not every driver begins with the same
+one: what an epoch holds is not what the same epoch held for the driver before.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from apache_beam.transforms import environments, trigger, window
 
 from headrace.compiler.compile import compile_pipeline
 from headrace.engine.host import Feeds
+from headrace.engine.layouts import Layout
 from headrace.engine.status import StreamOptions
 from headrace.engine.stream import Stream
 from headrace.engine.tasks import EpochTasks
 from headrace.io import ReadFromSpark, WriteToSpark
 from headrace.io.frames import Frames
+from headrace.lab.experiments.faults.simulation.places import Session, files_at
 from headrace.lab.experiments.faults.simulation.schedule import Schedule
-from headrace.lab.experiments.faults.simulation.world import Driver, FaultyFolders, World
+from headrace.lab.experiments.faults.simulation.world import Driver, World
 from headrace.plan.settings import Settings
 from headrace.plan.supersteps import ChannelKind, Plan
 from headrace.state.chain import Chain
 from headrace.state.crash_points import Point, crash_point
 from headrace.state.kept import KEPT
 from headrace.state.lmdb_store import open_partition
-from headrace.testing import LocalSession, ScriptedStream
+from headrace.testing import ScriptedStream
 from headrace.testing.frames import LocalFrame, table_of
 from headrace.testing.streams import scripted_feeds, selected
 from headrace.worker.entry import Epoch, ShardReport
@@ -81,17 +83,6 @@ def right_answer(schedule: Schedule) -> list[Row]:
                 times[key] = times.get(key, 0) + 1
                 found.append((key, value, times[key]))
     return sorted(found)
-
-
-class Session(LocalSession):
-    """Sinks of a driver write to the world's folders."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def storage(self) -> Any:
-        """Give the folders as this driver sees them."""
-        return FaultyFolders(self._world)
 
 
 @functools.cache
@@ -183,7 +174,7 @@ class CountingHost:
     """Counts rows by key, on real state partitions; see `headrace.engine.host.Host`."""
 
     parallelism = SHARDS
-    is_local = True
+    is_local = is_one_machine = True
     shares_disk = True
 
     def __init__(self, world: World) -> None:
@@ -205,10 +196,10 @@ class CountingHost:
 
     def run_epoch(
         self, tasks: EpochTasks, epoch: Epoch, shards: int, frame: Any | None, *, whole: bool,
-        title: str,
+        title: str, layout: Layout = Layout.STAGES,
     ) -> CountedRows:
         """Run one epoch."""
-        del tasks, whole, title
+        del tasks, whole, title, layout
         came = [] if frame is None else [(row.key, row.value) for row in frame.collect()]
 
         def work() -> tuple[list[ShardReport], list[Row]]:
@@ -293,8 +284,7 @@ class CountingHost:
 def written(world: World) -> Mapping[str, list[Row]]:
     """Give the rows that a reader of each sink finds."""
     found: list[Row] = []
-    for path, data in world.storage.files.items():
-        if path.startswith(f"{OUTPUT}/epoch="):
-            found += [tuple(row) for row in json.loads(data)]
+    for file in files_at(world.storage, OUTPUT):
+        found += [tuple(row) for row in json.loads(world.storage.read(file))]
     table = [row for _, rows in world.table.values() for row in rows]
     return {"files": sorted(found), "table": sorted(table)}

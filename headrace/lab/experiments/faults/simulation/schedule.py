@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 #: Gaps of a driver's life within which faults are drawn; a life without faults has 50 to 130.
@@ -17,6 +17,15 @@ GAPS = 120
 #: Drivers that may have a fault of their own; whoever comes later is left alone.
 DRIVERS = 10
 MOST_FAULTS = 20
+#: The same for a life in which the real tasks run: it has 80 to 260.
+GAPS_WITH_TASKS = 200
+
+
+class Tasks(Enum):
+    """What runs the tasks of epochs."""
+
+    COUNTING = "counting"  # a few lines that count: a schedule takes milliseconds
+    REAL = "real"  # headrace's own, with stages, timers, side inputs and an outbox
 
 
 class Fault(Enum):
@@ -28,6 +37,7 @@ class Fault(Enum):
     LOST_ANSWER = "lost answer"  # it happens, and the driver is told that it did not
     PAUSE_BEFORE = "pause before"  # the driver sleeps with the operation on its way: a late write
     PAUSE_AFTER = "pause after"  # the driver sleeps, thought dead, and goes on beside a newer one
+    WORKER_KILLED = "worker killed"  # the process of the next task dies; the driver goes on
 
 
 #: Faults by which a driver's work stops for good.
@@ -55,22 +65,34 @@ class Schedule:
     seed: int  # decides who goes on when a driver sleeps or ends
     batches: int  # of each stream of the input
     faults: tuple[Planned, ...]  # at most one for a gap
+    tasks: str = Tasks.COUNTING.value  # a member's value
 
 
-def drawn(seed: int) -> Schedule:
+def drawn(seed: int, tasks: Tasks = Tasks.COUNTING) -> Schedule:
     """Draw a schedule."""
     dice = random.Random(seed)
     count = dice.randint(1, MOST_FAULTS)
     found: dict[tuple[int, int], Planned] = {}
-    kinds = list(Fault)
+    kinds, gaps = list(Fault), GAPS_WITH_TASKS
+    if tasks is Tasks.COUNTING:  # its tasks have no process that could die alone
+        kinds, gaps = [one for one in Fault if one is not Fault.WORKER_KILLED], GAPS
     for number in range(count):
         driver = number % DRIVERS  # most faults end their driver: so most need one of their own
         # Half of them early, where a driver takes over; the others where it commits.
-        gap = dice.randrange(GAPS if dice.random() < 0.5 else GAPS // 3)
+        gap = dice.randrange(gaps if dice.random() < 0.5 else gaps // 3)
         found[driver, gap] = Planned(driver, gap, dice.choice(kinds).value)
     return Schedule(
-        seed=seed, batches=dice.randint(1, 3), faults=tuple(sorted(found.values()))
+        seed=seed, batches=dice.randint(1, 3), faults=tuple(sorted(found.values())),
+        tasks=tasks.value,
     )
+
+
+def tasks_of(seed: int, share: float) -> Tasks:
+    """Say which tasks run in the schedule of a seed, if such a share of all is to have real ones.
+
+    Evenly spread: of any hundred seeds that follow one another, as many as the share says.
+    """
+    return Tasks.REAL if int((seed + 1) * share) > int(seed * share) else Tasks.COUNTING
 
 
 def shrunk(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
@@ -84,13 +106,12 @@ def shrunk(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
     while again:
         again = False
         for fault in schedule.faults:
-            fewer = Schedule(
-                seed=schedule.seed, batches=schedule.batches,
-                faults=tuple(one for one in schedule.faults if one != fault),
+            fewer = replace(
+                schedule, faults=tuple(one for one in schedule.faults if one != fault)
             )
             # Without the first driver's faults there may be no need for that driver either.
-            moved = Schedule(
-                seed=schedule.seed, batches=schedule.batches,
+            moved = replace(
+                schedule,
                 faults=tuple(sorted(
                     Planned(one.driver - (one.driver > fault.driver), one.gap, one.fault)
                     for one in fewer.faults
@@ -101,7 +122,7 @@ def shrunk(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
                 schedule, again = found, True
                 break
     for batches in range(1, schedule.batches):
-        smaller = Schedule(seed=schedule.seed, batches=batches, faults=schedule.faults)
+        smaller = replace(schedule, batches=batches)
         if fails(smaller):
             return smaller
     return schedule

@@ -1,0 +1,1 @@
+"""From the text of the user's functions to expressions that columns compute."""

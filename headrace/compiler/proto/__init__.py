@@ -1,0 +1,1 @@
+"""Beam's own words: names of transforms, buffers, classes and windowings in its proto."""
