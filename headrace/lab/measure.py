@@ -7,6 +7,7 @@ experiments' own affair.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -190,7 +191,11 @@ class Measuring:
             for repeat in range(settings.repeats):
                 for name, bench in self._benches.items():
                     search = self._search_of(name, settings)
-                    found = self._searched(name, bench, search, in_series=settings.in_series)
+                    try:
+                        found = self._searched(name, bench, search, in_series=settings.in_series)
+                    except Exception as error:  # noqa: BLE001 (the other questions go on)
+                        void = self._failed(name, error)
+                        found = Sustainable(rate=0.0, probes=(), void=void, confirmation=None)
                     self._note(name, found, rates[name], repeat)
         finally:  # of an interrupted run, what there is
             for name, values in rates.items():
@@ -230,6 +235,12 @@ class Measuring:
         shown = find_rate_in_series(bench, search, told=told, then=then)
         self._with_search[name] = shown.further
         return shown.found
+
+    def _failed(self, who: Who, error: Exception) -> str:
+        """Say what the lab could not do. That voids a figure; those of an hour before it stay."""
+        told = "".join(traceback.format_exception(error))
+        self._told(f"{who}: the lab failed\n{told}")
+        return f"the lab failed: {type(error).__name__}: {error}"
 
     def _note(self, name: Who, found: Sustainable, rates: list[float], repeat: int) -> None:
         rates.append(found.rate)
@@ -316,10 +327,13 @@ class Measuring:
         for who, bench in self._asked(settings).items():
             rate = self._rate(who, settings)
             figures = self._figures(who, name)
-            if rate:
-                make(bench, settings, rate, figures)
-            else:
+            if not rate:
                 figures.plain(label, unit, None, self._without_rate(who))
+                continue
+            try:
+                make(bench, settings, rate, figures)
+            except Exception as error:  # noqa: BLE001 (the other questions go on)
+                figures.plain(label, unit, None, self._failed(who, error))
 
     def _scaling(self, settings: ScalingSpec) -> None:
         told = self._spec.experiments["sustainable"]

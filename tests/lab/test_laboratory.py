@@ -13,6 +13,7 @@ from headrace.lab.experiments.fake import FakeBench, FakeSettings
 from headrace.lab.experiments.sustainable import find_rate
 from headrace.lab.laboratory import run_spec
 from headrace.lab.latency_figures import share_figures
+from headrace.lab.load_figures import RATED
 from headrace.lab.notes import Notes
 from headrace.lab.record.trial import Load, Trial
 from headrace.lab.report.choosing import filled
@@ -76,24 +77,63 @@ def test_an_interrupted_run_keeps_what_was_measured(
     assert "cut was interrupted" in page([folder])
 
 
-def test_a_search_that_is_cut_off_keeps_the_systems_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def second_search_raises(monkeypatch: pytest.MonkeyPatch, failure: BaseException) -> None:
     whole, count = find_rate, 0
 
     def find(*arguments: Any, **more: Any) -> Any:
         nonlocal count
         count += 1
-        if count > 1:
-            msg = "out of memory"
-            raise RuntimeError(msg)
+        if count == 2:
+            raise failure
         return whole(*arguments, **more)
 
     monkeypatch.setattr("headrace.lab.measure.find_rate", find)
-    with pytest.raises(RuntimeError, match="out of memory"):
+
+
+def test_a_search_that_is_cut_off_keeps_the_systems_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second_search_raises(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
         run_spec(read_spec(SPEC), tmp_path)
     found = figures_of(tmp_path)
     assert set(found) == {("one", "count", "sustainable", "rate")}
+
+
+def test_a_search_that_the_lab_fails_in_is_void_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second_search_raises(monkeypatch, ValueError("an offset overflows"))
+    said: list[str] = []
+    folder = run_spec(read_spec(SPEC + '[systems.three]\nkind = "fake"\n'), tmp_path, said.append)
+    rates = {f.system: f for f in folder.summary().figures if f.name == "rate"}
+    assert rates["one"].value == pytest.approx(2_000, rel=0.05)
+    assert rates["three"].value is not None
+    assert rates["two"].value is None
+    assert rates["two"].void == "the lab failed: ValueError: an offset overflows"
+    assert any("Traceback" in text and "find_rate" in text for text in said)
+    (p99,) = (f for f in folder.summary().figures if (f.system, f.name) == ("two", "p99"))
+    assert "the lab failed" in p99.void
+
+
+def test_an_experiment_that_the_lab_fails_in_is_void_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, count = RATED["spike"][0], 0
+
+    def make(*arguments: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            msg = "an offset overflows"
+            raise ValueError(msg)
+        whole(*arguments)
+
+    monkeypatch.setitem(RATED, "spike", (make, *RATED["spike"][1:]))
+    folder = run_spec(read_spec(SPEC + "[spike]\n"), tmp_path)
+    spikes = {f.system: f for f in folder.summary().figures if f.experiment == "spike"}
+    assert spikes["one"].void == "the lab failed: ValueError: an offset overflows"
+    assert not spikes["two"].void
 
 
 def test_the_command_line_says_where_it_is_kept(

@@ -202,8 +202,8 @@ def _compare_columns(
     dates[paired_ours] = right_dates[paired_theirs]
     return _Compared(
         dates=dates, missing=right_dates[is_missing], surplus=left[is_surplus],
-        missing_rows=_shown(right.select(names), np.flatnonzero(is_missing)),
-        surplus_rows=_shown(rows.select(names), np.flatnonzero(is_surplus)),
+        missing_rows=shown(right.select(names), np.flatnonzero(is_missing)),
+        surplus_rows=shown(rows.select(names), np.flatnonzero(is_surplus)),
     )
 
 
@@ -218,6 +218,8 @@ def _turns(places: I64, times: F64) -> tuple[I64, I64]:
     return turns, order
 
 
-def _shown(rows: pa.Table, places: I64) -> tuple[Row, ...]:
-    some = rows.take(pa.array(places[:SHOWN]))
-    return tuple(zip(*(column.to_pylist() for column in some.columns), strict=True))
+def shown(rows: pa.Table, places: I64) -> tuple[Row, ...]:
+    """Give the first of some rows of a table, as they are shown to a person."""
+    # Row by row: to take them at once Arrow makes one array of each column, at most 2 GiB of text.
+    some = [rows.slice(place, 1).to_pylist()[0] for place in places[:SHOWN].tolist()]
+    return tuple(tuple(row[name] for name in rows.column_names) for row in some)

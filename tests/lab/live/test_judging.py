@@ -12,7 +12,7 @@ import pytest
 
 from headrace.lab.live.content import write_content
 from headrace.lab.live.facts import BASE_MS, STREAMS
-from headrace.lab.live.judging import judged, table_of, write_sent
+from headrace.lab.live.judging import judged, shown, table_of, write_sent
 from headrace.lab.live.question import WorkloadQuestion, workload_question
 from headrace.lab.live.sent import SentEvents, SentSettings
 from headrace.lab.live.worth import Judged
@@ -178,3 +178,10 @@ def test_columns_that_are_sent_are_those_of_the_log(
     asked = Asked("yahoo:campaigns", contents, tmp_path)
     assert isinstance(asked.sent.schema, pa.Schema)
     assert asked.sent.schema.names[3:] == list(STREAMS["yahoo"].columns)
+
+
+def test_rows_are_shown_of_more_text_than_one_array_holds() -> None:
+    chunk = pa.array([str(n % 10) * 2**20 for n in range(64)])
+    rows = pa.table({"text": pa.chunked_array([chunk] * 33), "number": range(64 * 33)})
+    last = len(rows) - 1
+    assert shown(rows, np.array([0, last])) == (("0" * 2**20, 0), ("3" * 2**20, last))
