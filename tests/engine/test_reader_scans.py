@@ -110,6 +110,17 @@ class Gauges(DataSource):  # type: ignore[misc]
         return Reader(self.options["shape"], schema)
 
 
+class Formless(DataSource):  # type: ignore[misc]
+    """Says nothing of its columns: who reads it says them."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "scanned_formless_gauges"
+
+    def streamReader(self, schema: StructType) -> Reader:
+        return Reader(self.options["shape"], schema)
+
+
 class Simple(SimpleDataSourceStreamReader):  # type: ignore[misc]
     def initialOffset(self) -> dict[str, int]:
         return {"at": 0}
@@ -139,6 +150,12 @@ def stream(spark: Any, shape: str, **options: str) -> Any:
     return spark.readStream.format("scanned_gauges").options(shape=shape, **options).load()
 
 
+def formless(spark: Any, shape: str) -> Any:
+    spark.dataSource.register(Formless)
+    reader = spark.readStream.format("scanned_formless_gauges").schema(WORDS)
+    return reader.options(shape=shape).load()
+
+
 def batches(frame: Any, folder: Path, take: Callable[[Any], None]) -> None:
     """Let Spark bring two batches or more, and look at each."""
     seen: list[int] = []
@@ -166,12 +183,15 @@ def test_columns_and_fields_of_structs_are_found(spark: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("shape", ["tuples", "rows", "arrow"])
+@pytest.mark.parametrize(
+    ("shape", "source"),
+    [("tuples", stream), ("rows", stream), ("arrow", stream), ("arrow", formless)],
+)
 def test_partitions_have_the_rows_that_spark_gives_them(
-    spark: Any, tmp_path: Path, shape: str
+    spark: Any, tmp_path: Path, shape: str, source: Callable[[Any, str], Any]
 ) -> None:
     """Spark's own rows of the same batch are what is right; they take the way by the JVM."""
-    frame = stream(spark, shape).select("*", "bid.price", "bid.extra").drop("bid")
+    frame = source(spark, shape).select("*", "bid.price", "bid.extra").drop("bid")
     scan = scan_of(frame)
     assert scan is not None
     compared: list[int] = []

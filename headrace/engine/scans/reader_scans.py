@@ -53,12 +53,14 @@ def _scan(frame: Any) -> ReaderScan:
     plan = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 (no other door)
     columns = scan_columns(columns_of(plan, _source, field_of))
     leaf = plan.collectLeaves().head()
-    # Spark has made it for this DataFrame, and gives what it has made.
+    kinds = leaf.table().schema()
+    # Spark has made it for this DataFrame to ask for its schema, and gives what it has made. Where
+    # the user said the schema nobody has asked yet, and the source may have none of its own.
     made = leaf.source().get().getOrCreateDataSourceInPython(
         leaf.sourceName(), leaf.extraOptions(),
-        frame.sparkSession._jvm.scala.Option.empty(),  # noqa: SLF001
+        frame.sparkSession._jvm.scala.Option.apply(kinds),  # noqa: SLF001
     )
-    source, schema = pickleSer.loads(bytes(made.dataSource())), str(leaf.table().schema().json())
+    source, schema = pickleSer.loads(bytes(made.dataSource())), str(kinds.json())
     reader = _streamReader(source, _schema(schema))
     if isinstance(reader, _SimpleStreamReaderWrapper):
         msg = "its reader hands rows to the driver"
