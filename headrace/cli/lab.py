@@ -77,7 +77,7 @@ tables of a spec, with their defaults:
                    others: cores = 2, partitions = 1, keys = 100, window_ms = 1000, panes = 4,
                    one_in = 100, every = 100, warm_seconds = 10 at a tenth of the rate, before
                    the load; shards = 0 (as many as cores), per_batch = 1000000, trigger_ms = 0,
-                   bundle_ms = 100, bundle_events = 1000
+                   bundle_ms = 100, bundle_events = 1000; who_asks = "spark", or "headrace"
                    costs = [["Parse", 40], ...]: more steps of the filter, and the microseconds
                    that each takes for an event: waits, or computes with spins = true
                    candidates = [{...}, ...]: settings that [tuning] chooses from

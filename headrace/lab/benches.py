@@ -37,7 +37,9 @@ _FLINK: tuple[Mapping[str, Any], ...] = (
 )
 #: Kind -> what tuning chooses from, unless the spec says it; the first is what is set without it.
 CANDIDATES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
-    "headrace": ({}, {"shards": 1}, {"shards": 4}, {"per_batch": 100_000}),
+    "headrace": (
+        {}, {"who_asks": "headrace"}, {"shards": 1}, {"shards": 4}, {"per_batch": 100_000},
+    ),
     # A trigger makes Spark's batches larger and fewer, a bound smaller.
     "spark": (
         {}, {"shards": 1}, {"trigger_ms": 500}, {"trigger_ms": 1_000}, {"per_batch": 100_000},

@@ -18,6 +18,10 @@ from headrace.lab.results.summary import Better, Figure, ProbeRecord
 from headrace.lab.statistics.intervals import Interval, of_repeats
 from headrace.lab.who import Who
 
+#: Results of a trial whose times are kept. Of more every nth is: tens of millions of a search would
+#: fill the memory of a long run, and no quantile of a plot needs them.
+MOST_KEPT = 20_000
+
 
 class Notes:
     """The records of one run."""
@@ -33,7 +37,7 @@ class Notes:
         self.engines[who.system] = trial.engine
         self.kept.append(Kept(
             system=who.system, question=who.question, experiment=experiment, repeat=repeat,
-            trial=trial,
+            trial=_thinned(trial),
         ))
 
     def keep_queue(self, who: Who, experiment: str, repeat: int, trial: Trial) -> None:
@@ -77,3 +81,14 @@ class Notes:
             high=None if counted is None else counted.high,
             repeats=() if void else tuple(float(value) for value in repeats), void=void,
         ))
+
+
+def _thinned(trial: Trial) -> Trial:
+    """Give a trial with as many results as are kept."""
+    step = -(-len(trial.due) // MOST_KEPT)
+    if step <= 1:
+        return trial
+    return replace(
+        trial, due=trial.due[::step].copy(), left=trial.left[::step].copy(),
+        stages={name: of_all[::step].copy() for name, of_all in trial.stages.items()},
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from headrace.cli.main import main
@@ -14,8 +15,8 @@ from headrace.lab.experiments.sustainable import find_rate
 from headrace.lab.laboratory import run_spec
 from headrace.lab.latency_figures import share_figures
 from headrace.lab.load_figures import RATED
-from headrace.lab.notes import Notes
-from headrace.lab.record.trial import Load, Trial
+from headrace.lab.notes import MOST_KEPT, Notes
+from headrace.lab.record.trial import Load, Trial, right_so_far
 from headrace.lab.report.choosing import filled
 from headrace.lab.report.compared import MEMORY, SHARED_MEMORY, compared
 from headrace.lab.report.page import page
@@ -245,3 +246,19 @@ def test_a_whole_run_was_not_interrupted(tmp_path: Path) -> None:
     folder = run_spec(read_spec(SPEC), tmp_path)
     assert folder.summary().interrupted == ""
     assert "interrupted" not in page([folder])
+
+
+def test_of_many_results_every_nth_is_kept() -> None:
+    many = 50_001
+    trial = Trial(
+        system="one", engine="fake", load=Load(schedule=Schedule.steady(10.0, 1.0)),
+        verdict=right_so_far(), made=many, due=np.arange(many, dtype=np.float64),
+        left=np.arange(many, dtype=np.float64) + 0.5,
+        stages={"queue": np.ones(many)},
+    )
+    notes = Notes()
+    notes.keep(Who("one", "count"), "latency", 0, trial)
+    (kept,) = notes.kept
+    assert kept.trial.due.tolist() == list(range(0, many, 3))
+    assert set(kept.trial.latency) == {0.5}
+    assert len(kept.trial.stages["queue"]) == len(kept.trial.due) <= MOST_KEPT

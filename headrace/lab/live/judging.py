@@ -33,6 +33,8 @@ from headrace.lab.workload import Column, Kind, Row, Workload, all_rows, find
 _PER_FILE = 500_000
 _TYPES = {Kind.LONG: pa.int64(), Kind.DOUBLE: pa.float64(), Kind.STRING: pa.string()}
 _DATE = "date_ms"
+#: Rows of both sides that are compared at once: to pair them takes some sixty bytes for each.
+AT_ONCE = 1 << 25
 
 U64 = npt.NDArray[np.uint64]
 
@@ -187,24 +189,39 @@ def _compare_columns(
     """Compare by some columns: the nth of equal rows with the nth."""
     hashed = f"hash({', '.join(chr(34) + name + chr(34) for name in names)})"
     theirs, ours = (_asked(table, hashed).astype(np.uint64) for table in (right, rows))
+    is_missing, is_surplus = np.zeros(len(theirs), np.bool_), np.zeros(len(ours), np.bool_)
+    dates = np.full(len(ours), np.inf)
+    parts = np.uint64((len(theirs) + len(ours)) // AT_ONCE + 1)
+    for part in range(int(parts)):  # equal rows have equal hashes, so they are in one part
+        their_rows, our_rows = (np.flatnonzero(of % parts == part) for of in (theirs, ours))
+        lacks, is_more, dated = _paired(
+            theirs[their_rows], ours[our_rows], right_dates[their_rows], left[our_rows]
+        )
+        is_missing[their_rows] = lacks & had_to[their_rows]
+        is_surplus[our_rows] = is_more
+        dates[our_rows] = dated
+    return _Compared(
+        dates=dates, missing=right_dates[is_missing], surplus=left[is_surplus],
+        missing_rows=shown(right.select(names), np.flatnonzero(is_missing)),
+        surplus_rows=shown(rows.select(names), np.flatnonzero(is_surplus)),
+    )
+
+
+def _paired(
+    theirs: U64, ours: U64, right_dates: F64, left: F64
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], F64]:
+    """Give which right rows lack one of ours, which of ours are too many, and the others' dates."""
     keys, places = np.unique(np.concatenate([theirs, ours]), return_inverse=True)
     their_places, our_places = places[: len(theirs)], places[len(theirs) :]
     our_turns, our_order = _turns(our_places, left)
     their_turns, their_order = _turns(their_places, right_dates)
     have = np.bincount(our_places, minlength=len(keys))
     most = np.bincount(their_places, minlength=len(keys))
-    is_missing = had_to & (their_turns >= have[their_places])
-    is_surplus = our_turns >= most[our_places]
+    lacks, is_more = their_turns >= have[their_places], our_turns >= most[our_places]
     dates = np.full(len(ours), np.inf)
     # In the order of place and turn both sides have the same rows, but for those left over.
-    paired_ours = our_order[~is_surplus[our_order]]
-    paired_theirs = their_order[(their_turns < have[their_places])[their_order]]
-    dates[paired_ours] = right_dates[paired_theirs]
-    return _Compared(
-        dates=dates, missing=right_dates[is_missing], surplus=left[is_surplus],
-        missing_rows=shown(right.select(names), np.flatnonzero(is_missing)),
-        surplus_rows=shown(rows.select(names), np.flatnonzero(is_surplus)),
-    )
+    dates[our_order[~is_more[our_order]]] = right_dates[their_order[~lacks[their_order]]]
+    return lacks, is_more, dates
 
 
 def _turns(places: I64, times: F64) -> tuple[I64, I64]:

@@ -47,6 +47,7 @@ from headrace.lab.systems.system import (
     Glance,
     Outcome,
     Request,
+    Tuning,
     bytes_below,
     checkpoint_of,
     resumes,
@@ -215,6 +216,8 @@ def _flags(request: Request, checkpoint: Path) -> list[str]:
         flags += ["--streaming", f"--checkpoint={checkpoint}"]
     if request.tuning.trigger_ms:
         flags.append(f"--trigger_interval={request.tuning.trigger_ms / 1_000}")
+    if request.tuning.who_asks != Tuning().who_asks:
+        flags.append(f"--who_asks={request.tuning.who_asks}")
     return [*flags, *request.flags]
 
 

@@ -77,12 +77,13 @@ class LiveSettings:
     trigger_ms: int = Tuning().trigger_ms
     bundle_ms: int = Tuning().bundle_ms
     bundle_events: int = Tuning().bundle_events
+    who_asks: str = Tuning().who_asks
 
     def tuning(self) -> Tuning:
         """Give what a request carries of them."""
         return Tuning(
             per_batch=self.per_batch, trigger_ms=self.trigger_ms, bundle_ms=self.bundle_ms,
-            bundle_events=self.bundle_events,
+            bundle_events=self.bundle_events, who_asks=self.who_asks,
         )
 
 

@@ -54,6 +54,7 @@ class Tuning:
     trigger_ms: int = 0  # between the beginnings of two batches; 0: at once: headrace, Spark
     bundle_ms: int = 100  # that elements wait to cross to Python together: PyFlink
     bundle_events: int = 1_000  # that cross together: PyFlink
+    who_asks: str = "spark"  # the source for batches, Spark's queries or headrace's loop: headrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,3 +185,18 @@ def test_rows_are_shown_of_more_text_than_one_array_holds() -> None:
     rows = pa.table({"text": pa.chunked_array([chunk] * 33), "number": range(64 * 33)})
     last = len(rows) - 1
     assert shown(rows, np.array([0, last])) == (("0" * 2**20, 0), ("3" * 2**20, last))
+
+
+def test_rows_are_judged_alike_in_one_part_and_in_many(
+    contents: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked("nexmark:q1", contents, tmp_path)
+    rows = [*asked.rows[3:], asked.rows[7], asked.rows[7], (1, 2, 3, 4, "x")]
+    whole = asked.judged(rows)
+    monkeypatch.setattr("headrace.lab.live.judging.AT_ONCE", 100)
+    parted = asked.judged(rows)
+    for name in ("due", "left", "expected", "missing", "surplus"):
+        assert np.array_equal(getattr(parted, name), getattr(whole, name)), name
+    assert parted.missing_rows == whole.missing_rows
+    assert len(whole.missing) == 3
+    assert len(whole.surplus) == 3
