@@ -167,6 +167,22 @@ def test_files_older_than_the_newest_by_a_week_are_passed_over(tmp_path: Path) -
     assert lists.is_new(Entry(1, "file:///other"))
 
 
+@pytest.mark.parametrize("step", range(COMPACT_STEPS))
+def test_a_step_has_all_its_files_however_far_apart_they_are_in_age(
+    tmp_path: Path, step: int
+) -> None:
+    """A backlog of daily files, many at once: the oldest is more than a week before the newest."""
+    files = Files(str(tmp_path))
+    lists = FileLists(files, "lists", WEEK)
+    for before in range(step):
+        lists.add([Entry(before, f"file:///before/{before}")])
+    backlog = [Entry(100 + WEEK * day // 4, f"file:///day/{day}") for day in range(9)]
+    assert all(map(lists.is_new, backlog))
+    lists.add(backlog)
+    for each in (lists, FileLists(files, "lists", WEEK)):
+        assert [e.path for e in each.between(step - 1, step)] == [e.path for e in backlog]
+
+
 def test_a_list_of_spark_is_read_as_one_of_ours(tmp_path: Path) -> None:
     files = Files(str(tmp_path))
     line = {"path": "file:///data/a%20b.json", "timestamp": 5, "batchId": 0}
@@ -209,6 +225,23 @@ def test_new_files_come_oldest_first_and_so_many_at_once(tmp_path: Path) -> None
     end = source.advanced(end)
     assert [Path(e.path).name for e in source._lists.between(0, 1)] == ["b"]
     assert source.advanced(end) == end
+
+
+def test_a_file_that_goes_while_a_folder_is_listed_hides_no_other(tmp_path: Path) -> None:
+    """Links whose files are gone stand for files that went after their names were read."""
+    folder, files = tmp_path / "in", Files(str(tmp_path / "checkpoint"))
+    (folder / "day=1").mkdir(parents=True)
+    names = [f"{each:02d}" for each in range(40)]
+    for place, name in enumerate(names):
+        (folder / name).write_text("{}")
+        os.utime(folder / name, (1000 + place, 1000 + place))
+        (folder / f"gone{name}").symlink_to(folder / "nowhere")
+        (folder / "day=1" / f"gone{name}").symlink_to(folder / "nowhere")
+    source = source_of(folder, files)
+    source.fix()  # what is there now is all that this run reads
+    end = source.advanced(source.first())
+    listed = source._lists.between(-1, end["logOffset"])
+    assert [Path(e.path).name for e in listed] == names
 
 
 def test_a_list_without_a_batch_is_the_next_batch(tmp_path: Path) -> None:

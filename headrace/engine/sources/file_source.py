@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from headrace.engine.sources.file_lists import Entry, FileLists
@@ -170,11 +171,12 @@ def _walk(folder: str, *, recursive: bool) -> Iterator[Entry]:
                 continue
             if entry.name.startswith("_") and "=" not in entry.name:
                 continue
-            if entry.is_dir():
-                if recursive or "=" in entry.name:
+            # One that was moved away while it was looked at must not hide those after it.
+            with suppress(FileNotFoundError):
+                if not entry.is_dir():
+                    yield _entry(entry.path, entry.stat())
+                elif recursive or "=" in entry.name:
                     yield from _walk(entry.path, recursive=recursive)
-            else:
-                yield _entry(entry.path, entry.stat())
 
 
 def _entry(path: str, found: os.stat_result) -> Entry:
