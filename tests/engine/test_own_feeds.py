@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -242,6 +243,18 @@ def test_a_file_that_goes_while_a_folder_is_listed_hides_no_other(tmp_path: Path
     end = source.advanced(source.first())
     listed = source._lists.between(-1, end["logOffset"])
     assert [Path(e.path).name for e in listed] == names
+
+
+@pytest.mark.parametrize("spelled", ["in", "in//", "/in", "./in", "other/../in"])
+def test_a_file_has_one_name_however_its_folder_is_spelled(tmp_path: Path, spelled: str) -> None:
+    """The name that Hadoop's Path gives it, and Spark keeps."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("{}")
+    plan: Any = FakePlan(tmp_path)
+    plan.read = replace(plan.read, paths=(f"file:{tmp_path}/{spelled}",))
+    target: Any = SimpleNamespace(session=None, door=SimpleNamespace(shares_disk=True))
+    (found,) = FileSource("Read", plan, target, Files(str(tmp_path / "c")), "spark/0")._found()
+    assert found.path == f"file://{tmp_path}/in/a"
 
 
 def test_a_list_without_a_batch_is_the_next_batch(tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def inbox(tmp_path: Path) -> Inbox:
 
 def frame_of(folder: Path, files: int = 1, **options: str) -> Any:
     reader = session_of().readStream.schema(WORDS).option("maxFilesPerTrigger", files)
-    return reader.options(**options).parquet(str(folder))
+    spelled = f"{folder.parent}//./{folder.name}"  # whoever lists it, a file has one name
+    return reader.options(**options).parquet(spelled)
 
 
 def run(tmp_path: Path, who: str, gathered: Gathered, *options: str) -> StreamResult:

@@ -138,7 +138,8 @@ class FileSource:
             return self._listed_by_spark()
         found: list[Entry] = []
         for path in self._plan.read.paths:
-            folder = "/" + re.sub("^file:", "", path).strip("/")
+            # As Spark spells it: one file by two names would come twice where loops change.
+            folder = os.path.normpath("/" + re.sub("^file:", "", path).strip("/"))
             try:
                 if os.path.isfile(folder):
                     found.append(_entry(folder, os.stat(folder)))
