@@ -281,6 +281,16 @@ def test_what_a_stream_of_files_cannot_do_is_refused_by_name(tmp_path: Path) -> 
         missing.advanced(missing.first())
 
 
+@pytest.mark.parametrize("option", ["maxFilesPerTrigger", "maxBytesPerTrigger"])
+@pytest.mark.parametrize("given", ["-1", "0", "many", "1.5"])
+def test_a_bound_of_a_batch_that_spark_refuses_is_refused(
+    tmp_path: Path, option: str, given: str
+) -> None:
+    """With -1 files at once, the newest of them would wait for another one to come."""
+    with pytest.raises(OptionError, match=f"Read: {option}='{given}' is no"):
+        source_of(tmp_path, Files(str(tmp_path)), **{option: given})
+
+
 def test_a_python_data_source_is_found_by_the_name_of_its_format() -> None:
     from pyspark.sql.datasource import DataSource
 
