@@ -319,6 +319,20 @@ def test_offsets_of_kafka_promise_as_many_rows_as_lie_between(
     assert source.promised(start, end) == rows
 
 
+@pytest.mark.parametrize(("available_now", "brought"), [(True, 3), (False, 1)])
+def test_what_is_there_is_read_without_a_pause_between_batches(
+    tmp_path: Path, available_now: bool, brought: int
+) -> None:
+    """As by Spark's `availableNow`, which takes no interval."""
+    came: list[Any] = []
+    feeds = OwnFeeds(available_now=available_now, trigger_seconds=3_600.0)
+    feeds.ask("one", Numbers(6), Files(str(tmp_path)), "spark/0", lambda *batch: came.append(batch))
+    while feeds.bring():
+        pass
+    assert len(came) == brought
+    assert feeds.is_listening("one") != available_now
+
+
 @pytest.mark.parametrize(("available_now", "last"), [(True, [1]), (False, [])])
 def test_the_last_batch_of_what_was_there_is_known(
     tmp_path: Path, available_now: bool, last: list[int]

@@ -72,7 +72,8 @@ class OwnQuery:
         self.isActive = True
         self.source = source
         self._files, self._log, self._arrived = files, log, arrived
-        self._available_now, self._trigger = available_now, trigger_seconds
+        self._available_now = available_now
+        self._trigger = 0.0 if available_now else trigger_seconds  # an interval is for what comes
         if not files.exists(f"{log}/metadata"):
             self._note("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         offered, done = newest(files, f"{log}/offsets"), newest(files, f"{log}/commits")
