@@ -115,6 +115,28 @@ def test_a_driver_that_ends_in_a_gap_is_followed_by_either(
     assert gathered.rows == [(n,) for n in range(9)]
 
 
+@pytest.mark.parametrize("who", WHO)
+def test_a_file_that_counts_may_go_though_its_commit_was_not_noted(
+    tmp_path: Path, inbox: Inbox, who: str
+) -> None:
+    inbox(0, 1)
+    inbox(2, 3)
+    gathered = Gathered()
+
+    def end(point: Any, epoch: int, *more: str) -> None:
+        del more
+        if (point, epoch) == (Point.AFTER_MANIFEST, 2):
+            raise EndedError
+
+    with observed(end), pytest.raises(EndedError):
+        run(tmp_path, who, gathered)
+    for read in (tmp_path / "in").iterdir():
+        read.unlink()
+    inbox(4)
+    run(tmp_path, who, gathered)
+    assert gathered.rows == [(n,) for n in range(5)]
+
+
 def test_small_batches_are_one_task_and_large_ones_are_not(
     tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from headrace.engine.host import Arrived
@@ -81,7 +82,6 @@ class OwnQuery:
         self._start = source.first() if done < 0 else self._end_of(done)
         # Its offsets are logged and its commit is not: it comes again as it was.
         self._planned = self._end_of(offered) if offered > done else None
-        self.promised: int | None = None  # rows of the batch that is being brought
         self._next_look = 0.0
         self._looked = time.monotonic()
         if available_now:
@@ -95,6 +95,11 @@ class OwnQuery:
         """Whether nothing follows the batch that is being brought."""
         end = self._planned
         return self._available_now and end is not None and self.source.advanced(end) == end
+
+    def promised(self) -> int | None:
+        """Give how many rows the batch that is being brought has at most; None: nobody knows."""
+        end = self._planned
+        return None if end is None else self.source.promised(self._start, end)
 
     def is_hungry(self) -> bool:
         """Whether it was left alone for long."""
@@ -125,9 +130,8 @@ class OwnQuery:
                 return False
             self._note(f"offsets/{self._batch}", offsets(end))
             self._planned = end
-        self.promised = self.source.promised(self._start, end)
         try:
-            self._arrived(self.name, self.source.rows(self._start, end), self._batch)
+            self._arrived(self.name, partial(self.source.rows, self._start, end), self._batch)
         except EndingError:
             self.isActive = False
             raise
@@ -207,7 +211,7 @@ class OwnFeeds:
 
     def promised(self, name: str) -> int | None:
         """Give how many rows the batch that is being brought has at most."""
-        return self._queries[name].promised
+        return self._queries[name].promised()
 
     def is_last(self, name: str) -> bool:
         """Whether nothing follows the batch that is being brought, of this DataFrame or another."""
