@@ -169,7 +169,7 @@ class OwnFeeds:
     Args:
         opener: opens the source of a DataFrame that is listened to.
         available_now: read what is there now, then end.
-        trigger_seconds: between the beginnings of two batches of a DataFrame; 0: none.
+        trigger_seconds: between the beginnings of two batches of a DataFrame that goes on; 0: none.
     """
 
     def __init__(
