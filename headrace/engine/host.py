@@ -19,9 +19,10 @@ from headrace.plan.supersteps import Plan
 from headrace.state.files import Files
 from headrace.worker.entry import Epoch
 
-#: Called with a batch of a streaming DataFrame: the read's name, the rows, the batch's number. What
-#: it raises leaves the batch unlogged, so that the next start brings it again.
-Arrived = Callable[[str, Any, int], None]
+#: Called with a batch of a streaming DataFrame: the read's name, what gives the rows, the batch's
+#: number. Of a batch that counts already nobody asks for the rows, which may be gone. What it
+#: raises leaves the batch unlogged, so that the next start brings it again.
+Arrived = Callable[[str, Callable[[], Any], int], None]
 
 
 class TaskRows(Protocol):

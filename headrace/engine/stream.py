@@ -285,7 +285,7 @@ class Stream:
 
     # -- streaming DataFrames
 
-    def _arrived(self, name: str, batch: Any, batch_id: int) -> None:
+    def _arrived(self, name: str, asked: Callable[[], Any], batch_id: int) -> None:
         """Run the epoch of one of Spark's batches; called by Spark."""
         with self._lock:
             if self._feeds.closing or self._failure is not None:
@@ -300,7 +300,7 @@ class Stream:
                     return  # it counts already: the crash came between our commit and Spark's
                 rows, ends = self._feeds.promised(name), self._ends_with(name)
                 self._epoch(
-                    Intake(frame=batch, source=name, batch=batch_id, rows=rows, last=ends)
+                    Intake(frame=asked(), source=name, batch=batch_id, rows=rows, last=ends)
                 )
             except BaseException as failure:  # noqa: BLE001 (told to the loop, which raises it)
                 self._failure = failure

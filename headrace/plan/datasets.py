@@ -58,6 +58,9 @@ def files_at(address: str, table: str = "") -> Dataset | None:
     if scheme == "dbfs":  # its namespace is the workspace, which a path does not tell
         return None
     authority, _, path = rest.lstrip("/").partition("/")
+    user, at, host = authority.rpartition("@")
+    # Who is let in is no part of a name, and may be a secret; of Azure's stores it is a container.
+    authority = f"{user.partition(':')[0]}{at}{host}" if scheme in ("abfss", "wasbs") else host
     if not authority:
         return None
     path = path.rstrip("/")

@@ -124,5 +124,9 @@ def _system_at(location: str) -> System:
         return MemoryFiles(rest.rstrip("/"))
     if scheme.lower() in SCHEMES:
         return ObjectStore.at(location)
-    system, root = fs.FileSystem.from_uri(location)
+    try:
+        system, root = fs.FileSystem.from_uri(location)
+    except (OSError, ValueError) as error:  # which repeats the whole of it
+        kind = OSError if isinstance(error, OSError) else ValueError
+        raise kind(str(error).replace(location, shown(location))) from None
     return Disk(root) if isinstance(system, fs.LocalFileSystem) else ArrowFiles(system, root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,16 +73,16 @@ def test_a_batch_without_a_commit_comes_again_with_the_same_rows(
     def dying(name: str, rows: Any, batch: int) -> None:
         if batch == 1:
             if after:
-                came.append((batch, rows))
+                came.append((batch, rows()))
             raise Died
-        came.append((batch, rows))
+        came.append((batch, rows()))
 
     first = query(files, Numbers(4), dying)
     assert first.bring()
     with pytest.raises(Died):
         first.bring()
     # More has come in the meantime: the batch stays what its offsets say.
-    second = query(files, Numbers(9), lambda _, rows, batch: came.append((batch, rows)))
+    second = query(files, Numbers(9), lambda _, rows, batch: came.append((batch, rows())))
     while second.bring():
         pass
     again = [(1, [2, 3])] if after else []
@@ -93,7 +94,7 @@ def test_a_run_of_what_is_there_ends_by_itself(tmp_path: Path) -> None:
     source = Numbers(3)
     feeds = OwnFeeds(lambda *_: source, available_now=True)
     files = Files(str(tmp_path))
-    feeds.listen("Read", None, files, "spark/0", lambda _, rows, __: came.extend(rows))
+    feeds.listen("Read", None, files, "spark/0", lambda _, rows, __: came.extend(rows()))
     while feeds.is_listening("Read"):
         assert feeds.bring()
     assert came == [0, 1, 2] and source.counted_to == 3
@@ -143,6 +144,22 @@ def test_what_guards_a_manifest_against_sparks_log_reads_this_one(tmp_path: Path
     assert "is not the file that the manifest counts" in problem
 
 
+def test_a_batch_that_counts_already_is_not_read_again(tmp_path: Path) -> None:
+    """Whoever removes what was read cannot know that its commit was not noted."""
+
+    class Gone(Numbers):
+        def rows(self, start: int, end: int) -> list[int]:
+            raise FileNotFoundError
+
+        def promised(self, start: int, end: int) -> int:
+            raise FileNotFoundError
+
+    feeds = OwnFeeds()
+    feeds.ask("Read", Gone(4), Files(str(tmp_path)), "spark/0", lambda *_: None)
+    assert feeds.bring()
+    assert (tmp_path / "spark" / "0" / "commits" / "0").exists()
+
+
 def test_a_file_is_listed_once_and_every_tenth_list_is_whole(tmp_path: Path) -> None:
     files = Files(str(tmp_path))
     lists = FileLists(files, "lists", WEEK)
@@ -165,6 +182,22 @@ def test_files_older_than_the_newest_by_a_week_are_passed_over(tmp_path: Path) -
     lists.add([Entry(0, "file:///old"), Entry(WEEK + 1, "file:///new")])
     assert not lists.is_new(Entry(0, "file:///old"))
     assert lists.is_new(Entry(1, "file:///other"))
+
+
+@pytest.mark.parametrize("step", range(COMPACT_STEPS))
+def test_a_step_has_all_its_files_however_far_apart_they_are_in_age(
+    tmp_path: Path, step: int
+) -> None:
+    """A backlog of daily files, many at once: the oldest is more than a week before the newest."""
+    files = Files(str(tmp_path))
+    lists = FileLists(files, "lists", WEEK)
+    for before in range(step):
+        lists.add([Entry(before, f"file:///before/{before}")])
+    backlog = [Entry(100 + WEEK * day // 4, f"file:///day/{day}") for day in range(9)]
+    assert all(map(lists.is_new, backlog))
+    lists.add(backlog)
+    for each in (lists, FileLists(files, "lists", WEEK)):
+        assert [e.path for e in each.between(step - 1, step)] == [e.path for e in backlog]
 
 
 def test_a_list_of_spark_is_read_as_one_of_ours(tmp_path: Path) -> None:
@@ -211,6 +244,35 @@ def test_new_files_come_oldest_first_and_so_many_at_once(tmp_path: Path) -> None
     assert source.advanced(end) == end
 
 
+def test_a_file_that_goes_while_a_folder_is_listed_hides_no_other(tmp_path: Path) -> None:
+    """Links whose files are gone stand for files that went after their names were read."""
+    folder, files = tmp_path / "in", Files(str(tmp_path / "checkpoint"))
+    (folder / "day=1").mkdir(parents=True)
+    names = [f"{each:02d}" for each in range(40)]
+    for place, name in enumerate(names):
+        (folder / name).write_text("{}")
+        os.utime(folder / name, (1000 + place, 1000 + place))
+        (folder / f"gone{name}").symlink_to(folder / "nowhere")
+        (folder / "day=1" / f"gone{name}").symlink_to(folder / "nowhere")
+    source = source_of(folder, files)
+    source.fix()  # what is there now is all that this run reads
+    end = source.advanced(source.first())
+    listed = source._lists.between(-1, end["logOffset"])
+    assert [Path(e.path).name for e in listed] == names
+
+
+@pytest.mark.parametrize("spelled", ["in", "in//", "/in", "./in", "other/../in"])
+def test_a_file_has_one_name_however_its_folder_is_spelled(tmp_path: Path, spelled: str) -> None:
+    """The name that Hadoop's Path gives it, and Spark keeps."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("{}")
+    plan: Any = FakePlan(tmp_path)
+    plan.read = replace(plan.read, paths=(f"file:{tmp_path}/{spelled}",))
+    target: Any = SimpleNamespace(session=None, door=SimpleNamespace(shares_disk=True))
+    (found,) = FileSource("Read", plan, target, Files(str(tmp_path / "c")), "spark/0")._found()
+    assert found.path == f"file://{tmp_path}/in/a"
+
+
 def test_a_list_without_a_batch_is_the_next_batch(tmp_path: Path) -> None:
     folder, files = tmp_path / "in", Files(str(tmp_path / "checkpoint"))
     folder.mkdir()
@@ -233,6 +295,16 @@ def test_what_a_stream_of_files_cannot_do_is_refused_by_name(tmp_path: Path) -> 
     missing = source_of(tmp_path / "nowhere", files)
     with pytest.raises(OptionError, match="there is no folder .*nowhere"):
         missing.advanced(missing.first())
+
+
+@pytest.mark.parametrize("option", ["maxFilesPerTrigger", "maxBytesPerTrigger"])
+@pytest.mark.parametrize("given", ["-1", "0", "many", "1.5"])
+def test_a_bound_of_a_batch_that_spark_refuses_is_refused(
+    tmp_path: Path, option: str, given: str
+) -> None:
+    """With -1 files at once, the newest of them would wait for another one to come."""
+    with pytest.raises(OptionError, match=f"Read: {option}='{given}' is no"):
+        source_of(tmp_path, Files(str(tmp_path)), **{option: given})
 
 
 def test_a_python_data_source_is_found_by_the_name_of_its_format() -> None:
@@ -261,6 +333,20 @@ def test_offsets_of_kafka_promise_as_many_rows_as_lie_between(
 ) -> None:
     source = object.__new__(KafkaSource)  # it asks no broker for this
     assert source.promised(start, end) == rows
+
+
+@pytest.mark.parametrize(("available_now", "brought"), [(True, 3), (False, 1)])
+def test_what_is_there_is_read_without_a_pause_between_batches(
+    tmp_path: Path, available_now: bool, brought: int
+) -> None:
+    """As by Spark's `availableNow`, which takes no interval."""
+    came: list[Any] = []
+    feeds = OwnFeeds(available_now=available_now, trigger_seconds=3_600.0)
+    feeds.ask("one", Numbers(6), Files(str(tmp_path)), "spark/0", lambda *batch: came.append(batch))
+    while feeds.bring():
+        pass
+    assert len(came) == brought
+    assert feeds.is_listening("one") != available_now
 
 
 @pytest.mark.parametrize(("available_now", "last"), [(True, [1]), (False, [])])

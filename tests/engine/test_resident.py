@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,6 +130,28 @@ def test_a_second_run_of_the_process_gets_no_task_while_the_first_has_one(
     epochs.leave(wait=True)
     assert other.answer(b"cd") == b"dc"
     other.leave(wait=True)
+
+
+def test_a_driver_that_is_slow_to_take_an_answer_gets_it_whole(
+    tmp_path: Path, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for a pause of the driver's is an epoch that is done, not a task that idles."""
+    monkeypatch.setattr(task, "IDLE_SECONDS", 0.2)
+    with ThreadPoolExecutor(1) as pool, socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(tmp_path / "door"))
+        door.listen(1)
+        job = pool.submit(jobs.start, str(tmp_path / "door"))
+        link, _ = door.accept()
+        with link:
+            link.settimeout(SECONDS)
+            large = bytes(8 << 20)
+            threading.Thread(target=link.sendall, args=(task.framed(large),), daemon=True).start()
+            time.sleep(1.0)
+            found = bytearray()
+            while task.unframed(found) is None and (part := link.recv(1 << 20)):
+                found += part
+        assert task.unframed(found) == task.STAYS + large
+        job.result(SECONDS)
 
 
 def test_where_tasks_do_not_find_the_socket_it_is_tried_once() -> None:

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import traceback
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -210,6 +211,13 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(place: str) -> N
         Files(place)
     assert "wJalrXUtnFEMI" not in str(caught.value)
     assert "wJalrXUtnFEMI" not in shown(place)
+
+
+@pytest.mark.parametrize("place", ["ftp://me:wJalrXUtnFEMI@host/x", "what://me:wJalrXUtnFEMI@h"])
+def test_a_place_of_which_nobody_knows_is_refused_without_its_credentials(place: str) -> None:
+    with pytest.raises(ValueError, match="://me@h") as caught:
+        Files(place)
+    assert "wJalrXUtnFEMI" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_place_is_shown_as_it_is_where_there_is_nothing_to_hide() -> None:

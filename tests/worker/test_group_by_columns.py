@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import combiners
+from apache_beam.transforms.trigger import AccumulationMode, AfterProcessingTime, Repeatedly
 from apache_beam.transforms.window import FixedWindows, SlidingWindows
 
 from headrace.io import ReadFromSpark
@@ -145,3 +147,30 @@ def test_groups_by_fields_hold_the_rows(mode: str) -> None:
         for key, rows in grouped(ROWS, lambda row: row[:2]).items()
     ]
     assert run(steps, ROWS, mode) == sorted(wanted)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_window_hears_of_what_is_added_in_another(mode: str) -> None:
+    """Columns first, then products that need more than 64 bits: Beam's sum adds to a list."""
+    batches = [[(1, 5.0), (2, 6.0)], [(2**62, 5.0), (5, 6.0)]]
+    words = "number long not null, at double not null"
+    kinds = pa.schema([("number", pa.int64()), ("at", pa.float64())])
+    table = pa.concat_tables(
+        pa.table(list(map(list, zip(*rows, strict=True))), schema=kinds) for rows in batches
+    )
+    session = LocalSession()
+    SEEN.clear()
+    with beam.Pipeline(LocalRunner(session), PipelineOptions(["--shards=2", mode])) as pipeline:
+        (
+            pipeline
+            | ReadFromSpark(session.createDataFrame(table, words), timestamp="at")
+            | beam.WindowInto(
+                SlidingWindows(12, 4), trigger=Repeatedly(AfterProcessingTime(1)),
+                accumulation_mode=AccumulationMode.DISCARDING,
+            )
+            | beam.Map(lambda row: ("key", row.number * 4))
+            | beam.CombinePerKey(combiners.SingleInputTupleCombineFn(sum, max))
+            | "Note" >> beam.Map(note)
+        )  # fmt: skip
+    numbers = [4 * number for rows in batches for number, _ in rows]
+    assert SEEN == 3 * [f"tuple ('key', ({sum(numbers)}, {max(numbers)}))"]

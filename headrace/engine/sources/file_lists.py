@@ -65,7 +65,9 @@ class FileLists:
         self._remember(mine)
         whole = (step + 1) % COMPACT_STEPS == 0
         name = f"{self._folder}/{step}{'.compact' if whole else ''}"
-        listed = sorted(self._seen.values(), key=lambda e: (e.step, e)) if whole else mine
+        # Of the step's own files none is too old to be read, however old the newest makes it.
+        known = {**self._seen, **{e.path: e for e in mine}}
+        listed = sorted(known.values(), key=lambda e: (e.step, e)) if whole else mine
         lines = [
             json.dumps({"path": encoded(e.path), "timestamp": e.timestamp, "batchId": e.step})
             for e in listed

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from headrace.engine.sources.file_lists import Entry, FileLists
@@ -61,8 +62,8 @@ class FileSource:
                 "the pipeline needs"
             )
             raise UnsupportedTransformError(msg)
-        self._most_files = int(read.option("maxFilesPerTrigger", "0"))
-        self._most_bytes = _size(read.option("maxBytesPerTrigger", "0"))
+        self._most_files = read.most(name, "maxFilesPerTrigger")
+        self._most_bytes = _size(name, read.option("maxBytesPerTrigger"))
         self._latest_first = read.option("latestFirst", "false").lower() == "true"
         age = _millis(name, read.option("maxFileAge", "7d"))
         self._lists = FileLists(files, f"{log}/sources/0", 1 << 62 if self._latest_first else age)
@@ -137,7 +138,8 @@ class FileSource:
             return self._listed_by_spark()
         found: list[Entry] = []
         for path in self._plan.read.paths:
-            folder = "/" + re.sub("^file:", "", path).strip("/")
+            # As Spark spells it: one file by two names would come twice where loops change.
+            folder = os.path.normpath("/" + re.sub("^file:", "", path).strip("/"))
             try:
                 if os.path.isfile(folder):
                     found.append(_entry(folder, os.stat(folder)))
@@ -170,11 +172,12 @@ def _walk(folder: str, *, recursive: bool) -> Iterator[Entry]:
                 continue
             if entry.name.startswith("_") and "=" not in entry.name:
                 continue
-            if entry.is_dir():
-                if recursive or "=" in entry.name:
+            # One that was moved away while it was looked at must not hide those after it.
+            with suppress(FileNotFoundError):
+                if not entry.is_dir():
+                    yield _entry(entry.path, entry.stat())
+                elif recursive or "=" in entry.name:
                     yield from _walk(entry.path, recursive=recursive)
-            else:
-                yield _entry(entry.path, entry.stat())
 
 
 def _entry(path: str, found: os.stat_result) -> Entry:
@@ -189,9 +192,15 @@ def _millis(name: str, text: str) -> int:
     return int(match.group(1)) * _AGES[match.group(2) or "ms"]
 
 
-def _size(text: str) -> int:
+def _size(name: str, text: str) -> int:
+    """Give a number of bytes; 0 for no text."""
+    if not text:
+        return 0
     match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text.lower())
-    if match is None:
-        msg = f"maxBytesPerTrigger={text!r} is no size such as 64m or 1g"
+    size = 0
+    if match is not None:
+        size = int(match.group(1)) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match.group(2)]
+    if not size:
+        msg = f"{name}: maxBytesPerTrigger={text!r} is no size above 0 such as 64m or 1g"
         raise OptionError(msg)
-    return int(match.group(1)) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match.group(2)]
+    return size

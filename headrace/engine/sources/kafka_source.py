@@ -45,7 +45,7 @@ class KafkaSource:
                 "startingTimestamp, or startingOffsets by partition"
             )
             raise UnsupportedTransformError(msg)
-        self._most = int(read.option("maxOffsetsPerTrigger", "0"))
+        self._most = read.most(name, "maxOffsetsPerTrigger")
         self._may_lose = read.option("failOnDataLoss", "true").lower() == "false"
         assigned = read.option("assign")
         self._heads = Heads(

@@ -12,6 +12,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from headrace.engine.host import Arrived
@@ -72,7 +73,8 @@ class OwnQuery:
         self.isActive = True
         self.source = source
         self._files, self._log, self._arrived = files, log, arrived
-        self._available_now, self._trigger = available_now, trigger_seconds
+        self._available_now = available_now
+        self._trigger = 0.0 if available_now else trigger_seconds  # an interval is for what comes
         if not files.exists(f"{log}/metadata"):
             self._note("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         offered, done = newest(files, f"{log}/offsets"), newest(files, f"{log}/commits")
@@ -80,7 +82,6 @@ class OwnQuery:
         self._start = source.first() if done < 0 else self._end_of(done)
         # Its offsets are logged and its commit is not: it comes again as it was.
         self._planned = self._end_of(offered) if offered > done else None
-        self.promised: int | None = None  # rows of the batch that is being brought
         self._next_look = 0.0
         self._looked = time.monotonic()
         if available_now:
@@ -94,6 +95,11 @@ class OwnQuery:
         """Whether nothing follows the batch that is being brought."""
         end = self._planned
         return self._available_now and end is not None and self.source.advanced(end) == end
+
+    def promised(self) -> int | None:
+        """Give how many rows the batch that is being brought has at most; None: nobody knows."""
+        end = self._planned
+        return None if end is None else self.source.promised(self._start, end)
 
     def is_hungry(self) -> bool:
         """Whether it was left alone for long."""
@@ -124,9 +130,8 @@ class OwnQuery:
                 return False
             self._note(f"offsets/{self._batch}", offsets(end))
             self._planned = end
-        self.promised = self.source.promised(self._start, end)
         try:
-            self._arrived(self.name, self.source.rows(self._start, end), self._batch)
+            self._arrived(self.name, partial(self.source.rows, self._start, end), self._batch)
         except EndingError:
             self.isActive = False
             raise
@@ -164,7 +169,7 @@ class OwnFeeds:
     Args:
         opener: opens the source of a DataFrame that is listened to.
         available_now: read what is there now, then end.
-        trigger_seconds: between the beginnings of two batches of a DataFrame; 0: none.
+        trigger_seconds: between the beginnings of two batches of a DataFrame that goes on; 0: none.
     """
 
     def __init__(
@@ -206,7 +211,7 @@ class OwnFeeds:
 
     def promised(self, name: str) -> int | None:
         """Give how many rows the batch that is being brought has at most."""
-        return self._queries[name].promised
+        return self._queries[name].promised()
 
     def is_last(self, name: str) -> bool:
         """Whether nothing follows the batch that is being brought, of this DataFrame or another."""

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from headrace.engine.checkpoint.spark_log import REMEDY
+from headrace.engine.host import Arrived
 from headrace.engine.scans.choose import scan_of
 from headrace.engine.spark.folders import spark_folder
 from headrace.engine.spark.session import SparkTarget, own_query
@@ -75,13 +76,13 @@ class Queries:
 
     def listen(
         self, name: str, frame: Any, files: Files, log: str,
-        arrived: Callable[[str, Any, int], None],
+        arrived: Arrived,
     ) -> None:
         """Start a query; Spark keeps its log in a folder of the checkpoint."""
         folder = spark_folder(self._target.session, files.below(log))
         scan = scan_of(frame)  # a batch no longer says what its rows were made of
         writer = own_query(self._target, frame, files.is_local).writeStream.foreachBatch(
-            lambda batch, batch_id: arrived(name, Brought(batch, scan), batch_id)
+            lambda batch, batch_id: arrived(name, lambda: Brought(batch, scan), batch_id)
         ).option("checkpointLocation", folder)
         if self._options.available_now:
             writer = writer.trigger(availableNow=True)

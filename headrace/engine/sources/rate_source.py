@@ -32,8 +32,8 @@ class RateSource:
             )
             raise UnsupportedTransformError(msg)
         self._plan, self._session = plan, session
-        self._rows = int(read.option("rowsPerSecond", "1"))
-        self._partitions = int(read.option("numPartitions", "0"))
+        self._rows = read.most(name, "rowsPerSecond") or 1
+        self._partitions = read.most(name, "numPartitions")
         self._fixed: int | None = None
         note = f"{log}/sources/0/0"
         files.create(note, f"v1\n{time.time_ns() // 1_000_000}".encode())  # unless it is there

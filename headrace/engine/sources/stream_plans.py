@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from headrace.engine.sources.inputs import same_path
 from headrace.engine.spark.launch import known
-from headrace.errors import UnsupportedTransformError
+from headrace.errors import OptionError, UnsupportedTransformError
 
 #: Relations that look at each row for itself, or do nothing to a bounded frame.
 _ROW_BY_ROW = frozenset({
@@ -46,6 +46,20 @@ class StreamRead:
     def option(self, name: str, default: str = "") -> str:
         """Give an option, whatever its case."""
         return self.options.get(name.lower(), default)
+
+    def most(self, step: str, name: str) -> int:
+        """Give an option that bounds a batch; 0: it is not set.
+
+        Raises:
+            OptionError: it is no whole number above 0; so says Spark.
+        """
+        given = self.options.get(name.lower())
+        if given is None:
+            return 0
+        if not given.strip().isdecimal() or int(given) < 1:
+            msg = f"{step}: {name}={given!r} is no whole number above 0"
+            raise OptionError(msg)
+        return int(given)
 
 
 class StreamOf(Protocol):

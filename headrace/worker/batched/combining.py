@@ -7,6 +7,7 @@ for a while and adds them in one call.
 from __future__ import annotations
 
 from collections import defaultdict
+from copy import deepcopy
 from typing import final
 
 from apache_beam.transforms import combiners, core
@@ -231,12 +232,14 @@ class PreCombine:
     ) -> None:
         """Hold accumulators as objects, one for each group."""
         for windows, places in windows_of(pairs, groups):
-            for window in self._names(windows):
+            for turn, window in enumerate(self._names(windows)):
                 table = self._accumulators.setdefault(window, {})
                 for i in places:
                     key = groups.keys[i]
                     held = table.get(key)
-                    table[key] = made[i] if held is None else known.merge(held, made[i])
+                    # A CombineFn may change what it is given: no two windows have the same.
+                    own = deepcopy(made[i]) if turn else made[i]
+                    table[key] = own if held is None else known.merge(held, own)
 
     def _hold_lists(self, pairs: Pairs, groups: Groups) -> None:
         """Hold the values themselves, for the CombineFn."""

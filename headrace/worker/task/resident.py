@@ -34,10 +34,10 @@ def serve(path: str, answer: Callable[[bytes], bytes]) -> None:
             link.connect(path)
         except OSError:
             return  # the driver is gone, or has had a task already, or is another user's
-        link.settimeout(IDLE_SECONDS)
         until = time.monotonic() + STAY_SECONDS
         stays = True
         while stays:
+            link.settimeout(IDLE_SECONDS)
             try:
                 request = _received(link)
             except OSError:
@@ -46,6 +46,7 @@ def serve(path: str, answer: Callable[[bytes], bytes]) -> None:
                 return
             reply = answer(request)
             stays = time.monotonic() < until
+            link.settimeout(None)  # the epoch is done, and its driver may be slow to hear of it
             link.sendall(framed((STAYS if stays else LEAVES) + reply))
 
 
