@@ -77,6 +77,16 @@ PACKAGES = (
         does="a source for ORC files, nested dicts",
         tests=("beamx/**/*_test.py",),
     ),
+    Package(
+        name="pangeo-forge-recipes",
+        version="0.10.8",
+        does="scientific archives into Zarr stores, by recipes",
+        # Of its extra `test`, and as old as its release: pytest-lazy-fixture wants pytest 7.
+        needs=("click", "pytest<8", "pytest-lazy-fixture", "pytest-timeout", "s3fs", "gcsfs",
+               "scipy", "zarr<3"),
+        tests=("tests/**/test_*.py",),
+        plugins=("pytest_lazyfixture",),
+    ),
 )
 
 
