@@ -21,6 +21,8 @@ class Package:
     needs: tuple[str, ...] = ()  # requirements of its tests; and what its age asks for
     tests: tuple[str, ...]  # patterns below the source distribution's folder
     plugins: tuple[str, ...] = ()  # of pytest's
+    on_spark: tuple[str, ...] = ()  # tests that Spark runs, the rest LocalRunner; none: Spark all
+    left_out: str = ""  # which of its tests are not among `tests`
     mended: tuple[str, ...] = ()  # what its tests showed to be wrong in headrace, and is no more
 
     @property
@@ -83,9 +85,14 @@ PACKAGES = (
         does="scientific archives into Zarr stores, by recipes",
         # Of its extra `test`, and as old as its release: pytest-lazy-fixture wants pytest 7.
         needs=("click", "pytest<8", "pytest-lazy-fixture", "pytest-timeout", "s3fs", "gcsfs",
-               "scipy", "zarr<3"),
-        tests=("tests/**/test_*.py",),
+               "scipy", "dask<2024.9", "kerchunk<0.2.7", "xarray<2024.10", "zarr<3"),
+        tests=tuple(
+            f"tests/test_{name}.py"
+            for name in ("combiners", "end_to_end", "serialization", "transforms", "writers")
+        ),
         plugins=("pytest_lazyfixture",),
+        on_spark=("tests.test_end_to_end::*", "tests.test_combiners::*", "tests.test_writers::*"),
+        left_out="modules that build no pipeline, and `test_integration`, which skips itself",
     ),
 )
 
