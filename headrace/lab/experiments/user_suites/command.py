@@ -126,13 +126,12 @@ def _judge(
 
 def runs_of(package: Package) -> dict[str, tuple[str, ...]]:
     """Give the runners of a package's tests, each with the options that say which tests it has."""
+    without = tuple(f"--suites-without={pattern}" for pattern in package.without)
     if not package.on_spark:
-        return {YARDSTICK: (), "headrace": ()}
-    return {
-        YARDSTICK: (),
-        "inline": tuple(f"--suites-without={pattern}" for pattern in package.on_spark),
-        "headrace": tuple(f"--suites-only={pattern}" for pattern in package.on_spark),
-    }
+        return {YARDSTICK: without, "headrace": without}
+    others = tuple(f"--suites-without={pattern}" for pattern in package.on_spark)
+    only = tuple(f"--suites-only={pattern}" for pattern in package.on_spark)
+    return {YARDSTICK: without, "inline": (*without, *others), "headrace": (*without, *only)}
 
 
 def _save(verdicts: Sequence[PackageVerdict]) -> None:
