@@ -75,6 +75,10 @@ def test_parts_that_ran_in_different_places_are_judged_together_and_counted() ->
         "local": (), "inline": ("--suites-without=tests.test_a::test_p*",),
         "headrace": ("--suites-only=tests.test_a::test_p*",),
     }
+    left_out = replace(PACKAGE, without=("tests.test_b::*",))
+    assert runs_of(left_out) == dict.fromkeys(
+        ("local", "headrace"), ("--suites-without=tests.test_b::*",)
+    )
 
 
 def test_what_a_page_says_of_packages_that_were_not_run_now_stays() -> None:
