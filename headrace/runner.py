@@ -42,6 +42,7 @@ from headrace.engine.spark.session import (
     session,
     start_session,
 )
+from headrace.engine.spark.waking import wake_workers
 from headrace.engine.spark_host import SparkHost
 from headrace.errors import (
     OptionError,
@@ -210,6 +211,8 @@ class SparkRunner(HeadraceRunner):
         sweep_folders()
         wish = with_fetched(wish, frames.needs())
         target = find_target(self._spark or frames.session(), wish, known.progress)
+        if streaming:  # there is a checkpoint to open, and a query to start, before the first task
+            wake_workers(target)
         touched = touched_of(asked, proto, frames, target.parent)
         frames = frames.made(target.parent)
         check_sinks(

@@ -115,6 +115,7 @@ class EpochRunner:
         self.held = held
         self.status = status
         self.tries = 0  # of this driver, at all epochs
+        self._stages_ended_after = 0  # so many tries
         self.publishing = Publishing(wake.set)
         self.recorder = Recorder()  # tells nobody, unless another one is given
         self._work = Work()  # of this driver's epochs
@@ -376,9 +377,13 @@ class EpochRunner:
             )
 
     def end_stages(self) -> None:
-        """Run the callbacks that still wait; after a failure too: the epochs before it count."""
-        if not self.tries:
+        """Run the callbacks that still wait; after a failure too: the epochs before it count.
+
+        Asked again it does nothing, unless epochs have run since.
+        """
+        if self.tries == self._stages_ended_after:
             return
+        self._stages_ended_after = self.tries
         try:
             self.facts.host.end_stages(self.facts.name, self.held.confirmed)
         except Exception as error:  # noqa: BLE001 (the session may be gone, and nobody is promised a callback)

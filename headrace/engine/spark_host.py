@@ -209,11 +209,21 @@ class SparkHost:
         if isinstance(frame, OwnBatch):
             epoch, frame = self._named(epoch, frame), None
         job = partial(self._epoch_job, tasks, epoch, shards, frame, whole=whole, layout=layout)
+        fed = frame is not None or self._reads(epoch.feeding) is not None
+        if not fed and not tasks.any_without_rows(whole=whole):
+            return self._no_rows(tasks, epoch, shards)
         if frame is None and layout is Layout.ONE_TASK and self.target.door.lets_tasks_stay:
             asked = request(to_text(epoch), whole=whole)
             return ResidentRows(self._resident_epochs(tasks, shards), asked, job)
         self._make_room()
         return job()
+
+    def _no_rows(self, tasks: EpochTasks, epoch: Epoch, shards: int) -> TaskRows:
+        """Give what an epoch without tasks puts out; such is the first one of many a stream."""
+        build = partial(
+            self._build_epoch, tasks, epoch, shards, None, whole=False, layout=Layout.STAGES
+        )
+        return PreparedRows(lambda _: [], "", build, Layout.STAGES)
 
     def _named(self, epoch: Epoch, batch: OwnBatch) -> Epoch:
         """Let an epoch name what its tasks are to read."""

@@ -140,6 +140,7 @@ class Stream:
                 self._perform(action)
             self._end_feeds(epochs)
             self._raise_failure()
+            epochs.end_stages()  # beside the last publication: both take a job's time
             epochs.publishing.wait()
             self.ended = action is Action.FINISH
             return self.ended

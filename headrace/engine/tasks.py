@@ -144,6 +144,10 @@ class EpochTasks:
     sorted: tuple[tuple[str, ...], ...]  # by which columns the rows of these must be sorted
     columns: bool = True  # whether rows may come as columns
 
+    def any_without_rows(self, *, whole: bool) -> bool:
+        """Whether an epoch that nothing feeds has tasks; `whole`: with superstep 0."""
+        return bool(self.later) or (whole and self.first is not None)
+
 
 def epoch_tasks(
     plan: Plan,

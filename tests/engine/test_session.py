@@ -19,6 +19,7 @@ from headrace.engine.spark.session import (
     SOCKETS_FOLDER,
     check_version,
     find_target,
+    own_query,
     socket_settings,
 )
 from headrace.errors import SessionError
@@ -132,3 +133,25 @@ def test_our_session_has_the_settings_of_the_users_and_asks_for_them_in_few_call
     count = len(calls)
     assert {name: target.session.conf.get(name) for name in odd} == odd
     assert count < 100
+
+
+@pytest.mark.spark
+def test_a_query_on_a_source_of_sparks_own_asks_for_none_in_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Spark would start a Python process to look for such sources, at the first question."""
+    calls: list[str] = []
+    send = ClientServerConnection.send_command
+
+    def noted(connection: Any, command: str) -> Any:
+        calls.append(command)
+        return send(connection, command)
+
+    users = shared_session()
+    frame = users.readStream.format("rate").load()
+    target = find_target(users)
+    monkeypatch.setattr(ClientServerConnection, "send_command", noted)
+    mine = own_query(target, frame, local_logs=True)
+    assert mine.isStreaming
+    assert mine.sparkSession is target.session
+    assert [command for command in calls if "dataSourceExists" in command] == []

@@ -18,6 +18,7 @@ from headrace.worker.entry import Epoch, from_text
 from headrace.worker.protocol import ONLY_EPOCH
 
 TASKS = EpochTasks(first=b"", fed={}, later=(), sorted=())
+WITH_EXCHANGE = EpochTasks(first=b"", fed={}, later=(b"",), sorted=((),))
 #: A report as it comes from Spark: of what, and what it says.
 REPORT = (7, bytearray(b"report"))
 
@@ -80,8 +81,23 @@ def test_epochs_with_and_without_superstep_0_have_plans_of_their_own(built: list
     door = Door()
     host = host_at(door)
     for number, whole in enumerate((True, False, True, False)):
-        host.run_epoch(TASKS, epoch_of(number), 2, None, whole=whole, title="").reports()
+        epoch = epoch_of(number)
+        host.run_epoch(WITH_EXCHANGE, epoch, 2, None, whole=whole, title="").reports()
     assert (door.planned, built) == (2, [])
+
+
+@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("tasks", [TASKS, replace(TASKS, first=None)])
+def test_an_epoch_in_which_nothing_has_anything_to_do_plans_and_runs_nothing(
+    tasks: EpochTasks, layout: Layout, built: list[int]
+) -> None:
+    """The first epoch of a stream without impulses, for one: nothing feeds its only superstep."""
+    door = Door()
+    whole = tasks.first is None
+    epoch = epoch_of(0)
+    rows = host_at(door).run_epoch(tasks, epoch, 2, None, whole=whole, title="", layout=layout)
+    assert rows.reports() == []
+    assert (door.planned, door.told, built) == (0, [], [])
 
 
 def test_an_epoch_too_long_for_a_property_travels_in_its_plan(built: list[int]) -> None:

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from headrace.io.kafka.client import GroupOffsets
+from headrace.io.kafka.transactions import Address, TransactionalProducer
 from headrace.lab.experiments.kafka.broker import Broker
 
 POSITION = {"t": {"0": 7, "1": 9}}
@@ -61,6 +63,7 @@ def test_a_commit_that_comes_through_is_not_spoken_of(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = broker.topic(2)
+    assert broker.committed("watch-client", topic, 2) == [-1001, -1001]  # it has loaded its groups
     group = GroupOffsets("watch-client", {"bootstrap.servers": broker.servers})
     with caplog.at_level(logging.WARNING):
         group.reached({topic: {"0": 3, "1": 0}})
@@ -68,3 +71,28 @@ def test_a_commit_that_comes_through_is_not_spoken_of(
         group.close()
     assert broker.committed("watch-client", topic, 2) == [5, 0]
     assert caplog.messages == []
+
+
+def test_a_producer_is_connected_before_it_asks_for_what_waits_half_a_second_for_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+
+    class Producer:
+        def __init__(self, settings: dict[str, Any], **_: Any) -> None:
+            assert settings["transactional.id"] == "n"
+
+        def list_topics(self, timeout: float) -> None:
+            calls.append("list_topics")
+            assert timeout < 5
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+        def init_transactions(self, timeout: float) -> None:
+            del timeout
+            calls.append("init_transactions")
+
+    monkeypatch.setattr("confluent_kafka.Producer", Producer)
+    TransactionalProducer(
+        Address(step="s", topic="t", options={"bootstrap.servers": "127.0.0.1:9"}, name="n")
+    )
+    assert calls == ["list_topics", "init_transactions"], "the second one says what is wrong"

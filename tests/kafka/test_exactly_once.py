@@ -17,12 +17,14 @@ from apache_beam.testing import test_stream
 from apache_beam.transforms.userstate import CombiningValueStateSpec
 from apache_beam.transforms.window import TimestampedValue
 
+from headrace.engine.publishing import Publishing
 from headrace.errors import CheckpointError, OptionError
 from headrace.io import WriteToKafka
 from headrace.lab.experiments.kafka.broker import Broker
 from headrace.lab.experiments.kafka.memory_broker import MemoryKafka
 from headrace.state.crash_points import Point, Publication, observed
 from headrace.testing import LocalRunner
+from headrace.testing.host import LocalHost
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -145,6 +147,28 @@ def test_the_next_epoch_runs_while_one_is_published_and_counts_if_that_is_killed
     assert epochs == [0, 1, 2, 3]  # what is set aside and not published is of two epochs at most
     assert len(memory_kafka.topics["t"]) == len(KEYS)
     run(tmp_path, "b:1", "t", shards=3)
+    assert counted([message[3] for message in memory_kafka.topics["t"]]) == RIGHT
+
+
+def test_stages_end_once_and_before_the_last_publication_is_waited_for(
+    memory_kafka: MemoryKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    end_stages, wait = LocalHost.end_stages, Publishing.wait
+
+    def noted_end(host: LocalHost, *which: Any) -> None:
+        order.append("stages end")
+        end_stages(host, *which)
+
+    def noted_wait(publishing: Publishing) -> None:
+        order.append("waits")
+        wait(publishing)
+
+    monkeypatch.setattr(LocalHost, "end_stages", noted_end)
+    monkeypatch.setattr(Publishing, "wait", noted_wait)
+    run(tmp_path, "b:1", "t")
+    assert order[-2:] == ["stages end", "waits"]
+    assert order.count("stages end") == 1
     assert counted([message[3] for message in memory_kafka.topics["t"]]) == RIGHT
 
 

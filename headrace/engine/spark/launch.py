@@ -61,13 +61,14 @@ def known(frame: Any, columns: Any) -> Any:
 
 
 @cache
-def _numbers_type() -> Any:
+def numbers_type() -> Any:
+    """The schema of numbers."""
     return StructType([StructField("id", LongType(), False)])
 
 
 def numbers(session: Any, count: int) -> Any:
     """Give a frame of so many numbers, each in a partition of its own."""
-    return known(session.range(0, count, 1, max(1, count)), _numbers_type())
+    return known(session.range(0, count, 1, max(1, count)), numbers_type())
 
 
 def exchanged(rows: Any, shards: int, sorted_by: tuple[str, ...], executors: Any = None) -> Any:
@@ -147,7 +148,7 @@ def fed(
         return rows.mapInArrow(function, rows_type())
     numbered = numbers(session, len(partitions))
     if tasks is not None:
-        numbered = known(numbered.coalesce(tasks), _numbers_type())
+        numbered = known(numbered.coalesce(tasks), numbers_type())
     return numbered.mapInArrow(reading(scan, partitions, function), rows_type())
 
 
@@ -269,7 +270,7 @@ def end_stages(session: Any, run: str, confirmed: tuple[str, ...], processes: in
         end_run(run, confirmed)
         return _drain(batches)
 
-    numbers(session, processes).mapInArrow(call, _numbers_type()).collect()
+    numbers(session, processes).mapInArrow(call, numbers_type()).collect()
 
 
 def no_rows(session: Any) -> Any:

@@ -148,17 +148,26 @@ def own_query(target: SparkTarget, frame: Any, local_logs: bool) -> Any:
 def _carry_sources(parent: Any, child: Any, plan: Any) -> None:
     """Make data sources that the user has registered known in our session too.
 
-    Spark looks a Python data source up by its name again when the query starts.
+    Spark looks a Python data source up by its name again when the query starts. Nobody else's is
+    looked up here: Spark starts a Python process to answer the first question for a name.
     """
     theirs, ours = (java.sessionState().dataSourceManager() for java in (parent, child))
     leaves = plan.collectLeaves()
     for at in range(leaves.size()):
         leaf = leaves.apply(at)
-        if leaf.getClass().getSimpleName() != "StreamingRelationV2":
+        if leaf.getClass().getSimpleName() != "StreamingRelationV2" or not _is_python(leaf):
             continue
         name = leaf.sourceName()
         if theirs.dataSourceExists(name) and not ours.dataSourceExists(name):
             ours.registerDataSource(name, theirs.lookupDataSource(name))
+
+
+def _is_python(leaf: Any) -> bool:
+    """Whether a stream is read from a data source that is written in Python."""
+    source = leaf.source()  # an option
+    return bool(
+        source.isEmpty() or source.get().getClass().getSimpleName().startswith("Python")
+    )
 
 
 def running_session() -> Any | None:

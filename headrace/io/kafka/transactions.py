@@ -23,6 +23,8 @@ _LOG = logging.getLogger(__name__)
 
 #: How long one question to the broker may take before it counts as away.
 _SECONDS = 30.0
+#: How long a producer is given to connect before it is asked for what it cannot do without.
+_CONNECT_SECONDS = 2.0
 #: What asking again does not mend: names of errors of librdkafka.
 _FINAL = frozenset({
     "MSG_SIZE_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED",
@@ -76,6 +78,10 @@ class TransactionalProducer:
                 logger=_LOG,
             )
             self._group = self._consumer.consumer_group_metadata()
+            with suppress(self._library.KafkaException):  # the next call says what is wrong
+                # Before it is connected, the library asks for the coordinator once, gets no answer,
+                # and asks again after half a second.
+                self._producer.list_topics(timeout=_CONNECT_SECONDS)
             self._producer.init_transactions(_SECONDS)
 
     def position(self) -> Position | None:

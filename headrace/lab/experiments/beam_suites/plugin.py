@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption("--suites-all-type-checks", action="store_true")
     group.addoption("--suites-runner", choices=sorted(RUNNERS), default="headrace")
     group.addoption("--suites-results", default=None, metavar="FILE")
+    group.addoption("--suites-only", action="append", default=[], metavar="PATTERN")
+    group.addoption("--suites-without", action="append", default=[], metavar="PATTERN")
 
 
 def pytest_configure(config: Any) -> None:
@@ -84,6 +87,7 @@ class Recorder:
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
         """Leave out what an earlier process has done, or ended with, and what is not to be run."""
+        leave_out(config, items)
         if self._target is None:
             return
         done = {(result.module, result.test) for result in read_folder(self._target.parent)}
@@ -136,6 +140,22 @@ class Recorder:
             return
         with self._target.open("a", encoding="utf-8") as file:
             file.write(as_line(result))
+
+
+def leave_out(config: Any, items: list[Any]) -> None:
+    """Leave out the tests that another runner takes."""
+    only, without = config.getoption("--suites-only"), config.getoption("--suites-without")
+
+    def matches(item: Any, patterns: list[str]) -> bool:
+        name = f"{module_of(item.nodeid)}::{name_of(item.nodeid)}"
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    gone = [
+        item for item in items if (only and not matches(item, only)) or matches(item, without)
+    ]
+    if gone:
+        config.hook.pytest_deselected(items=gone)
+        items[:] = [item for item in items if item not in gone]
 
 
 def module_of(nodeid: str) -> str:

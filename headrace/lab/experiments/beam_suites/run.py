@@ -26,9 +26,10 @@ from headrace.lab.experiments.beam_suites.results import (
 from headrace.lab.experiments.beam_suites.suite import Suite
 
 WORKER = "headrace.lab.experiments.beam_suites.worker"
-#: A test has this long before pytest interrupts it, and its process before it is killed.
+#: A test has this long before pytest interrupts it, unless told otherwise.
 TEST_SECONDS = 600
-SILENCE_SECONDS = 720
+#: A process has so much longer before it is killed.
+PATIENCE_SECONDS = 120
 #: A module whose tests end the process is given up after this many starts.
 STARTS = 6
 
@@ -47,16 +48,16 @@ class Share:
         done = {result.module for result in read_lines(self.results) if not result.test}
         return [m for m in self.modules if m not in done and self.starts.get(m, 0) < STARTS]
 
-    def is_silent(self, now: float) -> bool:
+    def is_silent(self, now: float, seconds: int) -> bool:
         """Whether the process has said nothing for too long."""
-        return now - self.results.stat().st_mtime > SILENCE_SECONDS
+        return now - self.results.stat().st_mtime > seconds
 
 
 def run(
     suite: Suite, modules: Sequence[str], runner: str, folder: Path, jobs: int,
-    say: Callable[[str], None],
+    say: Callable[[str], None], seconds: int = TEST_SECONDS,
 ) -> list[Result]:  # fmt: skip
-    """Run what the folder has no results of yet; give all results."""
+    """Run what the folder has no results of yet, each test so long at most; give all results."""
     folder.mkdir(parents=True, exist_ok=True)
     forget_begun(folder)
     known = {result.module for result in read_folder(folder) if not result.test}
@@ -66,7 +67,7 @@ def run(
         for index in range(jobs)
     ]
     try:
-        while any([_keep_going(share, suite, runner, folder, say) for share in shares]):
+        while any([_keep_going(share, suite, runner, folder, say, seconds) for share in shares]):
             time.sleep(0.5)
     finally:
         for share in shares:
@@ -75,12 +76,13 @@ def run(
 
 
 def _keep_going(
-    share: Share, suite: Suite, runner: str, folder: Path, say: Callable[[str], None]
+    share: Share, suite: Suite, runner: str, folder: Path, say: Callable[[str], None], seconds: int
 ) -> bool:
     process = share.process
     if process is not None and process.poll() is None:
-        if share.is_silent(time.time()):
-            say(f"{share.results.name}: silent for {SILENCE_SECONDS} s, killed")
+        silence = seconds + PATIENCE_SECONDS
+        if share.is_silent(time.time(), silence):
+            say(f"{share.results.name}: silent for {silence} s, killed")
             _end(share)
         return True
     left = share.left()
@@ -93,7 +95,7 @@ def _keep_going(
         share.process = subprocess.Popen(
             [
                 suite.python, "-m", WORKER, suite.as_text(), runner, str(share.results),
-                str(TEST_SECONDS), *left,
+                str(seconds), *left,
             ],
             cwd=suite.folder, env=_environment(suite), stdout=log, stderr=log,
             stdin=subprocess.DEVNULL, start_new_session=True,

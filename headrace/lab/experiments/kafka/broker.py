@@ -12,10 +12,11 @@ import socket
 import subprocess
 import time
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.errors import OptionError, TransportError
 from headrace.lab.commands import PACKAGES
@@ -79,6 +80,22 @@ def create(servers: str, topic: str, partitions: int) -> str:
     made = admin.create_topics([NewTopic(topic, partitions, 1)])
     made[topic].result(60)
     return topic
+
+
+class Answer(NamedTuple):
+    """How many values, and the sum of their check sums: in whatever order they are."""
+
+    messages: int
+    sums: int
+
+    @classmethod
+    def of(cls, values: Iterable[bytes]) -> Answer:
+        """Look at values."""
+        count = sums = 0
+        for value in values:
+            count += 1
+            sums += zlib.crc32(value)
+        return cls(count, sums)
 
 
 class Broker:
@@ -253,6 +270,10 @@ class Broker:
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[Any]:
         """All messages of a topic, as a reader of committed data sees them, by partition."""
+        return list(self.messages(topic, isolation))
+
+    def messages(self, topic: str, isolation: str = "read_committed") -> Iterator[Any]:
+        """Give the same one by one: millions need not be in memory together."""
         from confluent_kafka import Consumer, KafkaError, TopicPartition
 
         consumer = Consumer({
@@ -263,7 +284,7 @@ class Broker:
         try:
             parts = list(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
             consumer.assign([TopicPartition(topic, part, 0) for part in parts])
-            open_parts, found = set(parts), []
+            open_parts = set(parts)
             while open_parts:
                 came = consumer.consume(10_000, 1.0) or [consumer.poll(30)]
                 for message in came:
@@ -271,16 +292,30 @@ class Broker:
                         msg = f"nothing of {topic} came within 30 s"
                         raise TransportError(msg)
                     if message.error() is None:
-                        found.append(message)
+                        yield message
                     elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its only name)
                         open_parts.discard(message.partition())
-            return found
         finally:
             consumer.close()
 
-    def count(self, topic: str) -> int:
-        """How many messages a reader of committed ones sees."""
-        return len(self.read(topic))
+    def answer(self, topic: str) -> Answer:
+        """What a reader of committed messages sees, in short."""
+        return Answer.of(message.value() for message in self.messages(topic))
+
+    def do_a_transaction(self) -> None:
+        """Publish nothing in a transaction: the first one waits for topics of the broker's own."""
+        from headrace.io.kafka.publish import Position
+        from headrace.io.kafka.transactions import Address, TransactionalProducer
+
+        producer = TransactionalProducer(Address(
+            step="first", topic=self.topic(), options={"bootstrap.servers": self.servers},
+            name="headrace-lab-first",
+        ))  # fmt: skip
+        try:
+            producer.stage((), Position(0, 0))
+            producer.commit()
+        finally:
+            producer.close()
 
     def committed(self, group: str, topic: str, partitions: int) -> list[int]:
         """The offsets that a consumer group has committed."""

@@ -2,7 +2,8 @@
 
 A topic is filled, then read, changed and written to another one, by Spark alone and by headrace, in
 turns, each in a process of its own; also to nowhere, which leaves the sink out. The broker's own
-processor time is told apart, as it shares the machine. The messages of each target are counted.
+processor time is told apart, as it shares the machine. The messages of each target are counted,
+and their check sums added up.
 Each way is gone with a quarter of the messages too: what both took apart is what messages take,
 without what it takes to begin, whichever size a run has.
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 import psutil
 
 from headrace.lab.commands import get_ready, number, python_path, say, takes_save, today
-from headrace.lab.experiments.kafka.broker import Broker, running
+from headrace.lab.experiments.kafka.broker import Answer, Broker, running
 from headrace.lab.experiments.kafka.ways import NOWHERE, RESULT, WAYS
 from headrace.lab.results.dated import envelope, named, save
 from headrace.lab.results.summary import Better, Figure
@@ -51,6 +52,7 @@ class Case:
     run_cpu_seconds: float  # without
     broker_cpu_seconds: float
     there: int | None  # messages in the target; None: there is none
+    others: bool = False  # so many as there should be, and not those
     failure: str = ""  # the last words of a process that told nothing
 
     @property
@@ -58,6 +60,8 @@ class Case:
         """Why it does not count; empty if it does."""
         if self.failure:
             return f"it failed: {self.failure}"
+        if self.others:
+            return "wrong answer: other messages than those that were sent are in the target"
         if self.there is None or self.there == self.messages:
             return ""
         return f"wrong answer: {self.there:,} messages of {self.messages:,} are in the target"
@@ -131,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="headrace-kafka-") as name,
         running(Path(name) / "broker") as broker,
     ):
+        broker.do_a_transaction()
         cases = measured(
             broker, given.messages, given.bytes, given.per_epoch, _run, given.rounds
         )
@@ -154,11 +159,12 @@ def measured(
     """Fill two topics, and go all ways from them, in turns."""
     counts = (messages // SHORTER, messages)
     sources = {count: _filled(broker, count, size) for count in counts}
+    right = {count: _right(count, size) for count in counts}
     found = []
     turns = [(to, way, n) for to in ("nowhere", "Kafka") for way in WAYS for n in counts] * rounds
     for to, way, count in turns:
         target = broker.topic(PARTITIONS) if to == "Kafka" else NOWHERE
-        found.append(_case(broker, way, to, sources[count], target, most, count, run))
+        found.append(_case(broker, way, to, sources[count], target, most, right[count], run))
         told = found[-1].void or f"{found[-1].wall_seconds:.1f} s"
         say(f"{count:,} messages by {way} to {to}: {told}")
     return tuple(found)
@@ -173,6 +179,11 @@ def _filled(broker: Broker, messages: int, size: int) -> str:
         for n in range(messages)
     ))  # fmt: skip
     return topic
+
+
+def _right(messages: int, size: int) -> Answer:
+    """Say what a way has to make of so many messages; see `ways.shout`."""
+    return Answer.of(value_of(number, size) + b"!" for number in range(messages))
 
 
 def value_of(number: int, size: int) -> bytes:
@@ -195,7 +206,7 @@ def value_of(number: int, size: int) -> bytes:
 
 
 def _case(
-    broker: Broker, way: str, to: str, source: str, target: str, most: int, messages: int, run: Run
+    broker: Broker, way: str, to: str, source: str, target: str, most: int, right: Answer, run: Run
 ) -> Case:
     server = psutil.Process(broker.pid)
     before = sum(server.cpu_times()[:2])
@@ -203,11 +214,14 @@ def _case(
         done = run([way, broker.servers, source, target, folder, str(most)])
     lines = [line for line in done.stdout.splitlines() if line.startswith(RESULT)]
     told = json.loads(lines[-1].removeprefix(RESULT)) if lines else dict.fromkeys(_TOLD, 0.0)
+    spent = sum(server.cpu_times()[:2]) - before
+    found = None if target == NOWHERE or not lines else broker.answer(target)
     return Case(
-        way=way, to=to, messages=messages, wall_seconds=told["wall"], cpu_seconds=told["cpu"],
+        way=way, to=to, messages=right.messages, wall_seconds=told["wall"], cpu_seconds=told["cpu"],
         run_cpu_seconds=told["run_cpu"],
-        broker_cpu_seconds=sum(server.cpu_times()[:2]) - before,
-        there=None if target == NOWHERE or not lines else broker.count(target),
+        broker_cpu_seconds=spent,
+        there=None if found is None else found.messages,
+        others=found is not None and found != right and found.messages == right.messages,
         failure="" if lines else (done.stderr.strip().splitlines() or ["no words"])[-1],
     )
 

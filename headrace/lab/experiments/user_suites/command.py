@@ -10,15 +10,16 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from headrace.errors import OptionError
 from headrace.lab.commands import ROOT, say, today
 from headrace.lab.experiments.beam_suites.exceptions import read_table
 from headrace.lab.experiments.beam_suites.judge import complaints
-from headrace.lab.experiments.beam_suites.run import run
+from headrace.lab.experiments.beam_suites.run import TEST_SECONDS, run
 from headrace.lab.experiments.beam_suites.suite import Suite
 from headrace.lab.experiments.user_suites.package_environments import (
     PackageEnvironment,
@@ -50,6 +51,8 @@ def parser() -> argparse.ArgumentParser:
                       "that are there: so a run that was interrupted goes on")
     made.add_argument("--jobs", type=int, default=1, metavar="N",
                       help="processes, each with a Spark session. Default: 1")
+    made.add_argument("--seconds", type=int, default=TEST_SECONDS, metavar="N",
+                      help=f"of a test, at most. Default: {TEST_SECONDS}")
     made.add_argument("--save", action="store_true", help=f"write {RESULTS.relative_to(ROOT)}")
     made.add_argument("--page", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     return made
@@ -68,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="headrace-users-") as folder:
         try:
             verdicts = [
-                _judge(package, args.keep or Path(folder), args.jobs, say) for package in packages
+                _judge(package, args.keep or Path(folder), args.jobs, args.seconds, say)
+                for package in packages
             ]
         except OptionError as error:
             say(str(error))
@@ -86,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _save(verdicts)
     if args.page:
         when = f"Made on {today()} with apache-beam {version('apache-beam')}."
-        PAGE.write_text(page(verdicts, when), encoding="utf-8")
+        before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+        PAGE.write_text(page(verdicts, when, before), encoding="utf-8")
     return 1 if wrong or missing else 0
 
 
@@ -104,37 +109,57 @@ def suite_of(package: Package, environment: PackageEnvironment) -> Suite:
 
 
 def _judge(
-    package: Package, folder: Path, jobs: int, told: Callable[[str], None]
+    package: Package, folder: Path, jobs: int, seconds: int, told: Callable[[str], None]
 ) -> PackageVerdict:
     environment = made_environment(package, told)
     suite, modules = suite_of(package, environment), package.modules(environment.source)
     ran = {}
-    for runner in (YARDSTICK, "headrace"):
+    for runner, options in runs_of(package).items():
         told(f"{package.requirement} on {runner}: {len(modules)} modules")
-        ran[runner] = run(suite, modules, runner, folder / package.name / runner, jobs, told)
+        part = replace(suite, options=(*suite.options, *options))
+        into = folder / package.name / runner
+        ran[runner] = run(part, modules, runner, into, jobs, told, seconds)
     known, _ = read_table(TABLE)
-    return verdict(package, modules, ran["headrace"], ran[YARDSTICK], known)
+    ours = [found for runner, found in ran.items() if runner != YARDSTICK]
+    return verdict(package, modules, ours, ran[YARDSTICK], known)
+
+
+def runs_of(package: Package) -> dict[str, tuple[str, ...]]:
+    """Give the runners of a package's tests, each with the options that say which tests it has."""
+    without = tuple(f"--suites-without={pattern}" for pattern in package.without)
+    if not package.on_spark:
+        return {YARDSTICK: without, "headrace": without}
+    others = tuple(f"--suites-without={pattern}" for pattern in package.on_spark)
+    only = tuple(f"--suites-only={pattern}" for pattern in package.on_spark)
+    return {YARDSTICK: without, "inline": (*without, *others), "headrace": (*without, *only)}
 
 
 def _save(verdicts: Sequence[PackageVerdict]) -> None:
+    """Write what was found; what the file has of packages that were not run now stays."""
+    before = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.is_file() else {}
+    of_package = {
+        each["name"]: {"date": before["date"], "apache-beam": before["apache-beam"], **each}
+        for each in before.get("packages", [])
+    }
+    of_package |= {each.package.name: _record(each) for each in verdicts}
     content = {
-        "date": str(today()),
-        "apache-beam": version("apache-beam"),
-        "packages": [
-            {
-                "name": each.package.name, "version": each.package.version,
-                "tests": [
-                    {
-                        **asdict(one.result), "outcome": one.result.outcome.value,
-                        "verdict": one.verdict.value,
-                        "reason": one.row.reason if one.row else "",
-                        "text": "" if one.row else one.result.text[-300:],
-                    }
-                    for one in each.judged
-                ],
-            }
-            for each in verdicts
-        ],
-    }  # fmt: skip
+        "date": str(today()), "apache-beam": version("apache-beam"),
+        "packages": list(of_package.values()),
+    }
     RESULTS.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     say(f"saved as {RESULTS.relative_to(ROOT)}")
+
+
+def _record(found: PackageVerdict) -> dict[str, Any]:
+    return {
+        "date": str(today()), "apache-beam": version("apache-beam"),
+        "name": found.package.name, "version": found.package.version,
+        "tests": [
+            {
+                **asdict(one.result), "outcome": one.result.outcome.value,
+                "verdict": one.verdict.value, "reason": one.row.reason if one.row else "",
+                "text": "" if one.row else one.result.text[-300:],
+            }
+            for one in found.judged
+        ],
+    }  # fmt: skip

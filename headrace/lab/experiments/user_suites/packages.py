@@ -21,6 +21,9 @@ class Package:
     needs: tuple[str, ...] = ()  # requirements of its tests; and what its age asks for
     tests: tuple[str, ...]  # patterns below the source distribution's folder
     plugins: tuple[str, ...] = ()  # of pytest's
+    on_spark: tuple[str, ...] = ()  # tests that Spark runs, the rest LocalRunner; none: Spark all
+    without: tuple[str, ...] = ()  # tests of these modules that are not run
+    left_out: str = ""  # what is not run, for people
     mended: tuple[str, ...] = ()  # what its tests showed to be wrong in headrace, and is no more
 
     @property
@@ -76,6 +79,23 @@ PACKAGES = (
         version="0.0.1",
         does="a source for ORC files, nested dicts",
         tests=("beamx/**/*_test.py",),
+    ),
+    Package(
+        name="pangeo-forge-recipes",
+        version="0.10.8",
+        does="scientific archives into Zarr stores, by recipes",
+        # Of its extra `test`, and as old as its release: pytest-lazy-fixture wants pytest 7.
+        needs=("click", "pytest<8", "pytest-lazy-fixture", "pytest-timeout", "s3fs", "gcsfs",
+               "scipy", "dask<2024.9", "kerchunk<0.2.7", "xarray<2024.10", "zarr<3"),
+        tests=tuple(
+            f"tests/test_{name}.py"
+            for name in ("combiners", "end_to_end", "serialization", "transforms", "writers")
+        ),
+        plugins=("pytest_lazyfixture",),
+        without=("tests.test_transforms::test_Open*",),
+        on_spark=("tests.test_combiners::*", "tests.test_end_to_end::test_xarray_zarr_*"),
+        left_out="modules that build no pipeline, `test_integration`, which skips itself, and 152 "
+        "tests of openers in `test_transforms`, which differ by the file that is opened",
     ),
 )
 

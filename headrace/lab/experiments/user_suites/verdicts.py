@@ -29,19 +29,28 @@ class PackageVerdict:
 
 
 def verdict(
-    package: Package, modules: Sequence[str], ours: Sequence[Result], yardstick: Sequence[Result],
-    known: Sequence[Known],
+    package: Package, modules: Sequence[str], ours: Sequence[Sequence[Result]],
+    yardstick: Sequence[Result], known: Sequence[Known],
 ) -> PackageVerdict:  # fmt: skip
-    """Judge a package's tests."""
+    """Judge a package's tests; each run of ours goes through all modules, and has its part of them.
+
+    Args:
+        package: whose tests they are.
+        modules: all of them.
+        ours: what they did on headrace.
+        yardstick: what all of them did on Beam's local runner.
+        known: the table of exceptions.
+    """
     theirs = [
         Known(tests=(glob.escape(name_of(each)),), kind=Kind.BEAM, reason=_reason(each),
               sometimes=True)
         for each in yardstick
         if each.outcome in (Ended.FAILED, Ended.BEGUN)
     ]  # fmt: skip
-    ended = [{each.module for each in run if not each.test} for run in (ours, yardstick)]
+    ended = [{each.module for each in run if not each.test} for run in (*ours, yardstick)]
     missing = tuple(module for module in modules if any(module not in run for run in ended))
-    return PackageVerdict(package, tuple(judge(ours, [*theirs, *known])), missing)
+    results = [each for run in ours for each in run]
+    return PackageVerdict(package, tuple(judge(results, [*theirs, *known])), missing)
 
 
 def _reason(result: Result) -> str:

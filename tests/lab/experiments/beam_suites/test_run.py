@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
@@ -9,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.lab.experiments.beam_suites.command import main
 from headrace.lab.experiments.beam_suites.discover import modules
+from headrace.lab.experiments.beam_suites.plugin import leave_out
 from headrace.lab.experiments.beam_suites.results import Ended, Result, as_line, read_lines
 from headrace.lab.experiments.beam_suites.run import run
 from headrace.lab.experiments.beam_suites.suite import beams_own
@@ -35,6 +37,27 @@ def test_only_pipelines_that_leave_their_runner_open_are_swapped(
     runner: Any, flags: list[str], is_open: bool
 ) -> None:
     assert asks_for_a_local_one(runner, PipelineOptions(flags)) is is_open
+
+
+@pytest.mark.parametrize(("only", "without", "left"), [
+    ([], [], ["t.a::x[1]", "t.a::x[2]", "t.b::y"]),
+    (["t.a::*"], [], ["t.a::x[1]", "t.a::x[2]"]),
+    (["t.b::*", "*::x?2]"], [], ["t.a::x[2]", "t.b::y"]),
+    ([], ["t.a::*"], ["t.b::y"]),
+])
+def test_of_two_runners_each_is_given_its_part_of_the_tests(
+    only: list[str], without: list[str], left: list[str]
+) -> None:
+    gone: list[Any] = []
+    config = SimpleNamespace(
+        getoption={"--suites-only": only, "--suites-without": without}.__getitem__,
+        hook=SimpleNamespace(pytest_deselected=lambda items: gone.extend(items)),
+    )
+    names = ["t/a.py::x[1]", "t/a.py::x[2]", "t/b.py::y"]
+    items = [SimpleNamespace(nodeid=name) for name in names]
+    leave_out(config, items)
+    assert [item.nodeid.replace("/", ".").replace(".py", "") for item in items] == left
+    assert len(items) + len(gone) == 3
 
 
 def test_a_swapped_pipeline_is_counted_and_beam_is_put_back() -> None:

@@ -56,8 +56,11 @@ class Topics:
     def put(self, topic: str, messages: Any) -> None:
         self.kept[topic] += list(messages)
 
-    def count(self, topic: str) -> int:
-        return len(self.kept[topic])
+    def answer(self, topic: str) -> brokers.Answer:
+        return brokers.Answer.of(message["value"] for message in self.kept[topic])
+
+    def do_a_transaction(self) -> None:
+        pass
 
     def read(self, topic: str) -> list[Any]:
         return self.kept[topic]
@@ -70,8 +73,10 @@ _TOLD = {
 }
 
 
-def copying(broker: Topics, lose: int = 0, fail: str = "") -> command.Run:
-    """Go a way by copying a list; one may lose messages, or fail."""
+def copying(
+    broker: Topics, lose: int = 0, fail: str = "", mark: bytes = b"!"
+) -> command.Run:
+    """Go a way over a list; one may lose messages, make others of them, or fail."""
 
     def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
         way, _, source, target, folder, most = arguments
@@ -79,7 +84,11 @@ def copying(broker: Topics, lose: int = 0, fail: str = "") -> command.Run:
         if way == fail:
             return subprocess.CompletedProcess([], 1, "", "Traceback\nValueError: no such jar\n")
         if target != "-":
-            broker.kept[target] = broker.kept[source][lose if way == "headrace" else 0 :]
+            ours = way == "headrace"
+            broker.kept[target] = [
+                {"value": message["value"] + (mark if ours else b"!")}
+                for message in broker.kept[source][lose if ours else 0 :]
+            ]
         return subprocess.CompletedProcess([], 0, _TOLD[len(broker.kept[source])], "")
 
     return run
@@ -140,6 +149,7 @@ def test_rounds_go_in_turns_and_give_their_median_and_range() -> None:
 
 @pytest.mark.parametrize(("how", "said"), [
     ({"lose": 1}, "wrong answer: 999 messages of 1,000 are in the target"),
+    ({"mark": b"?"}, "wrong answer: other messages than those that were sent are in the target"),
     ({"fail": "headrace"}, "it failed: ValueError: no such jar"),
 ])
 def test_a_lost_message_and_a_failure_void_the_figures(how: dict[str, Any], said: str) -> None:

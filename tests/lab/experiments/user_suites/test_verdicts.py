@@ -5,6 +5,7 @@ from dataclasses import replace
 from headrace.lab.experiments.beam_suites.exceptions import Kind, Known
 from headrace.lab.experiments.beam_suites.judge import Meaning, complaints
 from headrace.lab.experiments.beam_suites.results import Ended, Result
+from headrace.lab.experiments.user_suites.command import PAGE, runs_of
 from headrace.lab.experiments.user_suites.packages import Package
 from headrace.lab.experiments.user_suites.page import page, table
 from headrace.lab.experiments.user_suites.verdicts import PackageVerdict, verdict
@@ -20,7 +21,7 @@ def said(test: str, outcome: Ended, text: str = "", pipelines: int = 1) -> Resul
 def judged(
     ours: list[Result], yardstick: list[Result], known: tuple[Known, ...] = ()
 ) -> PackageVerdict:
-    return verdict(PACKAGE, ["tests.test_a"], [*ours, ENDED], [*yardstick, ENDED], known)
+    return verdict(PACKAGE, ["tests.test_a"], [[*ours, ENDED]], [*yardstick, ENDED], known)
 
 
 def test_a_failure_on_beams_runner_too_is_not_ours_and_its_own_words_are_the_reason() -> None:
@@ -56,8 +57,46 @@ def test_a_row_of_the_table_explains_what_is_headraces_alone() -> None:
 
 
 def test_a_module_that_one_run_did_not_end_is_missing() -> None:
-    found = verdict(PACKAGE, ["tests.test_a"], [ENDED], [], ())
+    found = verdict(PACKAGE, ["tests.test_a"], [[ENDED]], [], ())
     assert found.missing == ("tests.test_a",)
+
+
+def test_parts_that_ran_in_different_places_are_judged_together_and_counted() -> None:
+    package = replace(PACKAGE, on_spark=("tests.test_a::test_p*",), left_out="those without any")
+    spark, inline = [said("test_p", Ended.PASSED), ENDED], [said("test_q", Ended.FAILED), ENDED]
+    yardstick = [said("test_p", Ended.PASSED), said("test_q", Ended.PASSED), ENDED]
+    found = verdict(package, ["tests.test_a"], [inline, spark], yardstick, ())
+    assert [(each.name, each.verdict) for each in found.judged] == [
+        ("tests.test_a::test_p", Meaning.PASSED), ("tests.test_a::test_q", Meaning.OURS),
+    ]
+    assert "Left out: those without any. 1 of the 2 ran on Spark" in page([found], "Made today.")
+    assert verdict(package, ["tests.test_a"], [inline, spark[:1]], yardstick, ()).missing
+    assert runs_of(package) == {
+        "local": (), "inline": ("--suites-without=tests.test_a::test_p*",),
+        "headrace": ("--suites-only=tests.test_a::test_p*",),
+    }
+    left_out = replace(PACKAGE, without=("tests.test_b::*",))
+    assert runs_of(left_out) == dict.fromkeys(
+        ("local", "headrace"), ("--suites-without=tests.test_b::*",)
+    )
+
+
+def test_what_a_page_says_of_packages_that_were_not_run_now_stays() -> None:
+    ours, yardstick = [said("test_p", Ended.PASSED)], [said("test_p", Ended.PASSED)]
+    first = judged(ours, yardstick)
+    other = replace(first, package=replace(PACKAGE, name="others"))
+    before = page([first, other], "Made in May.")
+    changed = judged([*ours, said("test_q", Ended.SKIPPED, "Skipped: later")], yardstick)
+    after = page([changed], "Made in June.", before)
+    assert after.count("| theirs |") == after.count("| others |") == 1
+    assert "| theirs | 1.2 | things | 2 | 2 | 1 | 1 |" in after
+    theirs, others = after.index("## theirs"), after.index("## others")
+    assert theirs < after.index("Made in June.") < others < after.index("Made in May.")
+
+
+def test_the_page_of_the_docs_is_read_row_by_row() -> None:
+    before = PAGE.read_text(encoding="utf-8")
+    assert page([], "", before).partition("| package |")[2] == before.partition("| package |")[2]
 
 
 def test_the_page_counts_each_test_in_one_column_and_names_what_fails() -> None:
