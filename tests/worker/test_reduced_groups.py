@@ -11,6 +11,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,9 +19,20 @@ from headrace.compiler.lower.join import lower_reduced
 from headrace.compiler.lower.one_step import NotLowered
 from headrace.plan.joins import ReducedGroups
 from headrace.plan.shapes import INT, TEXT
+from headrace.testing import LocalRunner
 from headrace.worker.batched.reduce_step import ReduceNode
+from headrace.worker.grouping import column_tables
 from tests.worker.lowering import on_columns
-from tests.worker.test_joins_on_columns import MODES, ROWS, WINDOWS, Rows, note, run, streamed
+from tests.worker.test_joins_on_columns import (
+    MODES,
+    ROWS,
+    SEEN,
+    WINDOWS,
+    Rows,
+    note,
+    run,
+    streamed,
+)
 
 Steps = Callable[[Any], Any]
 
@@ -174,6 +186,28 @@ def test_a_group_that_columns_hand_back_goes_to_the_function_with_its_values(
     rows += [(1, 1, "b", 2**62, 1.0)]
     for mode in MODES:
         assert run(made, rows, mode)[repr(("b", 2**124))] == 1
+
+
+@on_columns
+def test_groups_that_came_in_many_parts_are_columns_too(
+    reduced: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than are made objects at once, if they had to be."""
+    monkeypatch.setattr(column_tables, "SPREAD_ROWS", 100)
+    SEEN.clear()
+    made = beam.Pipeline(LocalRunner(), PipelineOptions(["--shards=2"]))
+    _ = (
+        made
+        | beam.Create([(0, 4_000), (4_000, 70_000)], reshuffle=False)
+        | beam.FlatMap(lambda x: ((i % 7, i) for i in range(*x)))
+        | beam.GroupByKey()
+        | beam.Map(lambda group: (group[0], sum(group[1]), len(list(group[1]))))
+        | "Note" >> beam.Map(note)
+    )
+    made.run().wait_until_finish()
+    groups = [range(key, 70_000, 7) for key in range(7)]
+    assert sorted(SEEN) == [repr((g[0], sum(g), len(g))) for g in groups]
+    assert sum(reduced) == 7
 
 
 @pytest.mark.parametrize(

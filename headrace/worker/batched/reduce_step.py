@@ -35,7 +35,8 @@ class GroupLists:
     """The values of the groups that a step is at, as lists where it asks for them."""
 
     def __init__(self) -> None:
-        self._values = self._numbers = None
+        self._values: ColumnValues | None = None
+        self._numbers: Numbers | None = None
         self._groups = 0
         self._lists: list[list[Value]] | None = None
 
@@ -91,13 +92,15 @@ class ReduceNode:
         self._rows(values, meta)
 
     def takes_groups(self, parts: Sequence[ColumnValues]) -> bool:
-        """Whether these pairs are what the step is known for."""
-        if len(parts) != 1:
+        """Whether these pairs, batch by batch, are what the step is known for."""
+        shapes = {part.shape for part in parts}
+        if len(shapes) != 1:
             return False
-        key, value = parts[0].shape.items  # type: ignore[union-attr]
-        missing = parts[0].leaves[-1].missing if certain(value) == INT else None
-        whole = missing is None or not missing.any()
-        return certain(value) == INT and whole and fits(key, self._key)
+        key, value = shapes.pop().items  # type: ignore[union-attr]
+        if certain(value) != INT or not fits(key, self._key):
+            return False
+        missing = (part.leaves[-1].missing for part in parts)
+        return not any(each is not None and each.any() for each in missing)
 
     def groups(self, groups: KeyedRows, meta: Meta) -> None:
         """Take the groups of a window."""

@@ -67,11 +67,6 @@ class ColumnTables:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    @property
-    def held(self) -> int:
-        """How many pairs there are."""
-        return sum(len(numbers) for _, numbers in self._held)
-
     def clear(self) -> None:
         """Forget everything."""
         self._numbers, self._spans, self._shape, self._held = {}, [], None, []
