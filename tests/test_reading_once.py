@@ -20,10 +20,11 @@ def _others() -> list[Any]:
     strange.__defaults__ = (1, 2, 3)
 
     class Odd(beam.DoFn):  # type: ignore[misc]
-        def process(self: Any = 0, one: Any = 1, /, *rest: Any, k: Any = 3) -> None: ...
+        def process(self, one: Any = 1, /, *rest: Any, key: Any = 3) -> None: ...
 
         def of_rest(*everything: Any, key: int = 1) -> None: ...
 
+    Odd.process.__defaults__ = (0, 1)  # as if `self` had a default
     return [strange, Odd().process, Odd.process, Odd().of_rest, lambda: 0, lambda *a, **k: 0]
 
 

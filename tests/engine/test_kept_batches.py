@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
@@ -108,6 +109,13 @@ def test_no_more_plans_are_kept_than_a_few(
     for grouped in (True, False, True):
         assert told(spark, "a", grouped=grouped) == {"a": 9}
     assert len(planned) == 3
+
+
+def test_no_plan_is_kept_where_the_properties_of_jobs_are_written_down() -> None:
+    """Options may hold what is not for everybody, and Spark could not see it to leave it out."""
+    conf = {"spark.eventLog.enabled": "True"}
+    session = SimpleNamespace(sparkContext=SimpleNamespace(_conf=conf))
+    assert classic_door.ClassicDoor(session).kept(None, "shape", dict) is None
 
 
 def test_tasks_are_told_as_they_were() -> None:

@@ -20,6 +20,8 @@ from headrace.engine.spark.probe import (
 )
 from headrace.engine.spark.reused_plan import reused_plan
 
+#: Whether Spark writes down what happens, with the properties of all jobs.
+EVENT_LOG = "spark.eventLog.enabled"
 #: So many plans are kept for later runs; each holds a session of ours and its nodes in the JVM.
 MOST_KEPT = 16
 _kept: dict[Hashable, Job] = {}  # the oldest first
@@ -107,8 +109,13 @@ class ClassicDoor:
         return reused_plan(child, build)
 
     def kept(self, child: Any, shape: Hashable, build: Callable[[], Any]) -> Job | None:
-        """Keep the physical plan for as long as the application, its files and settings last."""
+        """Keep the physical plan for as long as the application, its files and settings last.
+
+        Not where an event log is written: options and functions are nobody else's business.
+        """
         context = self._context
+        if context._conf.get(EVENT_LOG, "false").lower() == "true":  # noqa: SLF001 (no other door)
+            return None
         around = (
             context.applicationId, tuple(context._python_includes),  # noqa: SLF001 (no other door)
             frozenset(context.environment.items()), frozenset(self._settings.items()),
