@@ -69,6 +69,7 @@ from headrace.plan.datasets import Touched
 from headrace.plan.settings import Settings
 from headrace.plan.step_names import plain_step
 from headrace.plan.supersteps import Plan
+from headrace.quick_beam import reading_once
 from headrace.results import HeadraceResult, StreamResult
 from headrace.sql.beam_transform import in_place_of as sql_in_place_of
 from headrace.telemetry.asked import Asked
@@ -146,9 +147,10 @@ class HeadraceRunner(PipelineRunner, ABC):  # type: ignore[misc]
             )
         )
         try:
-            proto = pipeline.to_runner_api(
-                default_environment=environments.EmbeddedPythonEnvironment.default()
-            )
+            with reading_once():
+                proto = pipeline.to_runner_api(
+                    default_environment=environments.EmbeddedPythonEnvironment.default()
+                )
         except Exception as failure:
             pipeline.visit(_UnpicklableFinder(failure))
             raise

@@ -21,7 +21,7 @@ from apache_beam.transforms.core import CallableWrapperCombineFn, CombineFn
 from headrace.compiler.analyse import AnalysedGraph, dofn_of
 from headrace.compiler.graph import Node
 from headrace.compiler.lower.combine import lower_combine
-from headrace.compiler.lower.join import Group, lower_group, tagged
+from headrace.compiler.lower.join import Group, lower_group, lower_reduced, tagged
 from headrace.compiler.lower.one_step import NotLowered, lower, promised
 from headrace.compiler.lower.shapes import shape_of_coder
 from headrace.compiler.lower.skipping import lower_skipping
@@ -189,6 +189,11 @@ def _par_do(node: Node, shape: Shape | None, group: Group | None) -> _Found:
         return _Found(of_groups=of_groups, group=replace(group, is_collected=True))
     if isinstance(of_groups, LoweredJoin):
         return _Found(of_groups.each.result, of_groups=of_groups)
+    ints = group is not None and group.values is not None and certain(group.values) == INT
+    if group is not None and ints and not group.is_collected:
+        reduced = lower_reduced(dofn, group.key, args, kwargs)
+        if not isinstance(reduced, NotLowered):
+            return _Found(reduced.each.result, of_groups=reduced)
     shape = shape or promised(dofn)
     if shape is None:
         return _Found(reason=UNKNOWN_ELEMENTS)

@@ -25,8 +25,10 @@ from headrace.engine.sources.queries import Brought, Queries
 from headrace.engine.sources.stream_plans import input_of_plan
 from headrace.engine.spark.doors import Job, is_connect
 from headrace.engine.spark.folders import see_that_spark_can_open, see_that_workers_see
+from headrace.engine.spark.kept_batches import kept_rows
 from headrace.engine.spark.launch import (
     EPOCH_PROPERTY,
+    MAX_PROPERTY_CHARS,
     Reads,
     end_stages,
     known,
@@ -51,10 +53,6 @@ from headrace.plan.supersteps import Plan
 from headrace.worker.entry import REPORT_CHANNEL, Epoch, to_text, unpacked
 
 _LOG = logging.getLogger(__name__)
-
-#: The longest text of an epoch that travels as a property of its job: listeners and the event log
-#: get the properties of a job and of each of its stages. A longer one travels in the plan.
-MAX_PROPERTY_CHARS = 32 << 10
 
 
 class SparkRows:
@@ -184,13 +182,15 @@ class SparkHost:
         sources: Mapping[str, Any],
         schemas: Mapping[int, bytes],
         title: str,
-    ) -> SparkRows:
-        """Build the job of a plan."""
+    ) -> TaskRows:
+        """Build the job of a plan; of a batch without DataFrames, Spark's plan may be there."""
         self._name_jobs(title)
         target = self.target
         ours = {
             name: target.door.in_child(frame, target.session) for name, frame in sources.items()
         }
+        if not sources and not schemas and (kept := kept_rows(plan, settings, target)) is not None:
+            return kept
         rows = launch(plan, target.session, settings, ours, schemas)
         return SparkRows(rows, target)
 

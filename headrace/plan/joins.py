@@ -1,4 +1,5 @@
-"""What columns know of a step behind a GroupByKey: that it only loops over the values of a key.
+"""What columns know of a step behind a GroupByKey: that it only loops over the values of a key, or
+asks no more of them than what they add up to.
 
 A CoGroupByKey is a GroupByKey of tagged values, a step of Beam's that makes a list for each tag,
 and what the user does with the lists. Frozen data; computes nothing.
@@ -11,6 +12,8 @@ from typing import TypeAlias
 
 from headrace.errors import PlanError
 from headrace.plan.expressions import Lowered
+from headrace.plan.lowered_steps import Folding
+from headrace.plan.shapes import INT, Shape, TupleShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,4 +44,24 @@ class LoweredJoin:
         return f"{self.each}, for each of {over}"
 
 
-GroupStep: TypeAlias = CollectedSides | LoweredJoin
+#: What stands for the values of a group, which are ints: the group's number in its batch, by which
+#: its values are found again, how many there are, their sum, the least and the greatest of them.
+REDUCED = ("number", "count", "sum", "least", "greatest")
+
+
+def reduced_shape(key: Shape) -> TupleShape:
+    """The shape of a key and of what stands for its values."""
+    return TupleShape((key, TupleShape((INT,) * len(REDUCED))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReducedGroups:
+    """A function of a group that asks of its values what they add up to, and nothing else."""
+
+    each: Lowered | Folding  # of a key and what stands for its values
+
+    def __str__(self) -> str:
+        return str(self.each)
+
+
+GroupStep: TypeAlias = CollectedSides | LoweredJoin | ReducedGroups

@@ -36,6 +36,7 @@ from headrace.compiler.lower.operands import (
 )
 from headrace.compiler.lower.raising import may_raise
 from headrace.compiler.lower.records import dict_get, record_made, replaced
+from headrace.compiler.lower.reductions import reduction
 from headrace.compiler.lower.shapes import class_of_record
 from headrace.compiler.lower.times import stamped
 from headrace.plan.expressions import Constant, Construct, Expression, Operation
@@ -128,6 +129,9 @@ def _called(
         if isinstance(name, str) and not name.startswith("__"):
             field = ast.Attribute(node.args[0], name, ast.Load())
             return reader.operand(ast.copy_location(field, node))
+    reduced = None if named else reduction(target, args)
+    if reduced is not None:
+        return reduced
     if target is len and len(args) == 1 and not named:
         size = counted(args[0])
         if size is not None:

@@ -34,15 +34,23 @@ from headrace.compiler.lower.one_step import (
     MOMENTS,
     NotLowered,
     element_of,
+    lower,
     lowered_of,
     with_window,
 )
 from headrace.compiler.lower.operands import Operand, operand_of, refuse
 from headrace.compiler.lower.parameters import opened_call
+from headrace.compiler.lower.reductions import refuse_values, values_from
 from headrace.compiler.lower.statements import Follower, Way
 from headrace.plan.expressions import Constant, Construct, Leaf, Lowered
-from headrace.plan.joins import CollectedSides, GroupStep, LoweredJoin
-from headrace.plan.lowered_steps import LoweredStep
+from headrace.plan.joins import (
+    CollectedSides,
+    GroupStep,
+    LoweredJoin,
+    ReducedGroups,
+    reduced_shape,
+)
+from headrace.plan.lowered_steps import Folding, LoweredStep, Ranged
 from headrace.plan.shapes import OTHER, Shape, TupleShape, certain, width
 
 _LOGGER = logging.getLogger(__name__)
@@ -92,6 +100,25 @@ def lower_group(
     except Exception as e:  # odd code must cost speed, never the pipeline
         _LOGGER.debug("a step was not lowered", exc_info=True)
         return NotLowered(f"the analysis gave up on its code ({type(e).__name__})")
+
+
+def lower_reduced(
+    dofn: object, key: Shape, args: Sequence[object], kwargs: Mapping[str, object]
+) -> ReducedGroups | NotLowered:
+    """What a DoFn makes of groups of ints, of which it asks what they add up to."""
+    element = construct([element_of(key, "key"), values_from(width(key))])
+    made = lower(dofn, reduced_shape(key), args, kwargs, element)
+    if isinstance(made, Ranged):
+        return NotLowered("gives many outputs for each of its groups")
+    if isinstance(made, NotLowered):
+        return made
+    if isinstance(made, Lowered) and made.gives is None:
+        return NotLowered("hands on its groups as they are")
+    try:
+        refuse_values((made.feeds if isinstance(made, Folding) else made).roots)
+    except Unlowerable as e:
+        return NotLowered(str(e))
+    return ReducedGroups(each=made)
 
 
 @functools.cache

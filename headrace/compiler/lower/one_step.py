@@ -86,6 +86,7 @@ def lower(
     shape: Shape,
     args: Sequence[object] = (),
     kwargs: Mapping[str, object] | None = None,
+    element: Expression | None = None,
 ) -> LoweredStep | NotLowered:
     """What a DoFn computes from elements of a shape.
 
@@ -94,9 +95,10 @@ def lower(
         shape: of its elements.
         args: what it is given beside the element, as in `beam.Map(f, 3)`.
         kwargs: the same by name.
+        element: what it is given, if the leaves of the shape only stand for it.
     """
     try:
-        made = _lowered(dofn, shape, args, kwargs or {})
+        made = _lowered(dofn, shape, args, kwargs or {}, element or element_of(shape, "x"))
     except Unlowerable as e:
         return NotLowered(str(e))
     except Exception as e:  # odd code must cost speed, never the pipeline
@@ -134,7 +136,8 @@ def promised(dofn: object) -> Shape | None:
 
 
 def _lowered(
-    dofn: object, shape: Shape, args: Sequence[object], kwargs: Mapping[str, object]
+    dofn: object, shape: Shape, args: Sequence[object], kwargs: Mapping[str, object],
+    element: Expression,
 ) -> LoweredStep:
     subject = subject_of(dofn)
     folds = only_folds(dofn, subject.function)
@@ -142,7 +145,6 @@ def _lowered(
         if not folds or name not in _AROUND:
             msg = f"has {name}"
             raise Unlowerable(msg)
-    element = element_of(shape, "x")
     given: list[Operand] = [element]
     if subject.takes is Takes.SPREAD:
         spread = None if isinstance(shape, DictShape) else iterated(element)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,12 @@ from headrace.engine.spark.probe import (
     is_local,
 )
 from headrace.engine.spark.reused_plan import reused_plan
+
+#: Whether Spark writes down what happens, with the properties of all jobs.
+EVENT_LOG = "spark.eventLog.enabled"
+#: So many plans are kept for later runs; each holds a session of ours and its nodes in the JVM.
+MOST_KEPT = 16
+_kept: dict[Hashable, Job] = {}  # the oldest first
 
 #: Between two settings; no name and no value has it.
 _BETWEEN = "\x00"
@@ -44,6 +50,7 @@ class ClassicDoor:
     def __init__(self, session: Any) -> None:
         self._session = session
         self._context = session.sparkContext
+        self._settings: dict[str, str] = {}  # of the session, when its child was made
 
     @property
     def is_local(self) -> bool:
@@ -83,7 +90,8 @@ class ClassicDoor:
         made = self._session.newSession()
         there = _settings(made)
         # A DataFrame read by the pipeline is planned here and must mean what it means there.
-        for name, value in _settings(self._session).items():
+        self._settings = _settings(self._session)
+        for name, value in self._settings.items():
             if there.get(name) != value and made.conf.isModifiable(name):
                 made.conf.set(name, value)
         return made
@@ -99,6 +107,25 @@ class ClassicDoor:
     def prepared(self, child: Any, build: Callable[[], Any]) -> Job | None:
         """Keep the physical plan."""
         return reused_plan(child, build)
+
+    def kept(self, child: Any, shape: Hashable, build: Callable[[], Any]) -> Job | None:
+        """Keep the physical plan for as long as the application, its files and settings last.
+
+        Not where an event log is written: options and functions are nobody else's business.
+        """
+        context = self._context
+        if context._conf.get(EVENT_LOG, "false").lower() == "true":  # noqa: SLF001 (no other door)
+            return None
+        around = (
+            context.applicationId, tuple(context._python_includes),  # noqa: SLF001 (no other door)
+            frozenset(context.environment.items()), frozenset(self._settings.items()),
+        )
+        found = _kept.pop((around, shape), None) or reused_plan(child, build)
+        if found is not None:
+            _kept[around, shape] = found  # as the newest
+            while len(_kept) > MOST_KEPT:
+                _kept.pop(next(iter(_kept)))
+        return found
 
     def distributions(self) -> Mapping[str, str]:
         """Give what is installed; a local master's workers are this Python."""

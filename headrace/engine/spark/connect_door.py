@@ -12,7 +12,7 @@ from __future__ import annotations
 import atexit
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,10 @@ class ConnectDoor:
     def prepared(self, child: Any, build: Callable[[], Any]) -> None:
         """Give nothing: what is asked of the server is a plan each time."""
         del child, build
+
+    def kept(self, child: Any, shape: Hashable, build: Callable[[], Any]) -> None:
+        """Give nothing, for the same reason."""
+        del child, shape, build
 
     def distributions(self) -> Mapping[str, str]:
         """Give what every worker has installed; the answer is kept for the life of the session."""

@@ -7,7 +7,7 @@ workers have, how code gets there, how jobs are named, counted and cancelled. De
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,6 +73,12 @@ class Door(Protocol):
         Args:
             child: the session of the DataFrame.
             build: makes it; the less it is to compute, the more the planning is of it.
+        """
+
+    def kept(self, child: Any, shape: Hashable, build: Callable[[], Any]) -> Job | None:
+        """Plan a DataFrame once for all runs of this session, under the name of its shape.
+
+        None, as for `prepared`: Spark plans it anew for each.
         """
 
     def distributions(self) -> Mapping[str, str]:

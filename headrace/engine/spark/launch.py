@@ -34,6 +34,9 @@ from headrace.worker.entry import (
 
 #: The property of a job that tells its tasks of their epoch, where one plan serves many epochs.
 EPOCH_PROPERTY = "headrace.epoch"
+#: The longest text that travels as a property of a job: listeners and the event log get the
+#: properties of a job and of each of its stages. A longer one travels in the plan.
+MAX_PROPERTY_CHARS = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils import proto_utils
 
 from headrace.plan.expressions import Lowered
-from headrace.plan.joins import CollectedSides, GroupStep
+from headrace.plan.joins import CollectedSides, GroupStep, ReducedGroups
 from headrace.plan.lowered_steps import Folding, Ranged
 from headrace.plan.settings import ColumnsMode
 from headrace.plan.supersteps import Stage
@@ -43,6 +43,7 @@ from headrace.worker.batched.operations import (
 from headrace.worker.batched.parameters import Begin
 from headrace.worker.batched.plain_values import frozen_type, is_frozen
 from headrace.worker.batched.range_step import RangeStep
+from headrace.worker.batched.reduce_step import GroupLists, ReduceNode
 from headrace.worker.batched.slowing import slowed
 from headrace.worker.batched.step_nodes import step_node
 from headrace.worker.batched.steps import Results
@@ -264,12 +265,36 @@ class Route:
         """A step of which it is known what it does with groups."""
         if isinstance(known, CollectedSides):
             return CollectedNode(known, node, edge)
+        if isinstance(known, ReducedGroups):
+            return self._reducing(known, op, name, node, edge)
         step = replace(op.step, function=turn_of(known, op.step.function))
         if known.each.window != (step.begin is not None):
             return node
         rows = begun_node(step.begin, step_node(step, op, name, edge))
         turns = LoweredStep(known.each, step, rows, op, name, edge, verified=self._verified)
         return JoinNode(known, turns, node, verified=self._verified)
+
+    def _reducing(
+        self, known: ReducedGroups, op: SimpleDo, name: str, node: Node, edge: Edge
+    ) -> Node:
+        """A step that asks what the values of its groups add up to."""
+        lists, asks, each = GroupLists(), op.step.begin is not None, known.each
+        if isinstance(each, Folding):
+            if each.feeds.window != asks:
+                return node
+
+            def groups_of(values: list[Value], meta: Meta) -> None:
+                node(list(map(lists.group, values)), meta)
+
+            folds = FoldStep(each, op.fn, groups_of, op, name, verified=self._verified)
+            return ReduceNode(known, folds, lists, node)
+        if each.window != asks or each.micros is not None:
+            return node
+        function = op.step.function
+        step = replace(op.step, function=lambda row: function(lists.group(row)))
+        rows = begun_node(step.begin, step_node(step, op, name, edge))
+        lowered = LoweredStep(each, step, rows, op, name, edge, verified=self._verified)
+        return ReduceNode(known, lowered, lists, node)
 
     def _outputs(self, transform_id: str, op: SimpleDo, name: str) -> Edge:
         """Give where the results of a ParDo go: the main output, which knows the others."""

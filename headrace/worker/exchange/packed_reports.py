@@ -41,6 +41,14 @@ def packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def unpacked(parts: Iterable[bytes]) -> list[tuple[int, bytes]]:
-    """Read what `packed` gave; number and payload of each report."""
-    found: list[tuple[int, bytes]] = marshal.loads(zlib.decompress(b"".join(parts)))
+    """Read what `packed` gave in one task, or in several one after the other.
+
+    Gives number and payload of each report.
+    """
+    found: list[tuple[int, bytes]] = []
+    data = b"".join(parts)
+    while data:
+        one = zlib.decompressobj()
+        found += marshal.loads(one.decompress(data))
+        data = one.unused_data
     return found

@@ -67,11 +67,6 @@ class ColumnTables:
     def __bool__(self) -> bool:
         return bool(self._held)
 
-    @property
-    def held(self) -> int:
-        """How many pairs there are."""
-        return sum(len(numbers) for _, numbers in self._held)
-
     def clear(self) -> None:
         """Forget everything."""
         self._numbers, self._spans, self._shape, self._held = {}, [], None, []
@@ -278,11 +273,12 @@ def _side_by_side(parts: list[ColumnValues], accumulators: Accumulators) -> Colu
         far = max(max(-int(c.min()), int(c.max())) for c in columns)
         if how is Reduce.SUM and far * len(parts) >= 1 << 63:
             return None
-        made.append(reduce(_OF_TWO[how], columns))
+        made.append(reduce(OF_TWO[how], columns))
     return keyed(first, parts[0].part(1).shape, made)
 
 
-_OF_TWO = {Reduce.SUM: np.add, Reduce.LEAST: np.minimum, Reduce.GREATEST: np.maximum}
+#: Merges the numbers of two accumulators.
+OF_TWO = {Reduce.SUM: np.add, Reduce.LEAST: np.minimum, Reduce.GREATEST: np.maximum}
 
 
 def as_groups(pairs: ColumnValues) -> ColumnValues:

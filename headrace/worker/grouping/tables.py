@@ -25,7 +25,6 @@ from headrace.worker.exchange.super_tuples import PayloadKind
 from headrace.worker.grouping.bounded import OBJECT_BYTES, BoundedGrouper, Push, in_batches, taken
 from headrace.worker.grouping.column_slices import pairs_of_slices, windows_of_slices
 from headrace.worker.grouping.column_tables import (
-    SPREAD_ROWS,
     ColumnTables,
     Merging,
     TableKeys,
@@ -101,8 +100,6 @@ class TableGrouper(BoundedGrouper):
         if self.columns.add(keyed, self._shared):
             copies = len(self._shared(keyed.windows[0])) if keyed.windows else 1
             self._used += (copies - 1) * len(keyed.pairs) * OBJECT_BYTES
-            if self.columns.merging is None and self.columns.held >= SPREAD_ROWS:
-                self.columns.spread(self._tables)  # there is nothing to merge them for
             return
         self.columns.spread(self._tables)  # they came before
         for windows, keys, lists in grouped_objects(keyed, self._table_keys):

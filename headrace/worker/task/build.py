@@ -15,7 +15,7 @@ from headrace.plan.combines import Combined
 from headrace.plan.ids import StageId
 from headrace.plan.settings import ColumnsMode
 from headrace.plan.sources import Impulse
-from headrace.plan.supersteps import MERGE_SHARD, ChannelKind, SideInput, Stage
+from headrace.plan.supersteps import MERGE_SHARD, ChannelKind, SideInput
 from headrace.worker.batched.known_combines import known_combine
 from headrace.worker.beam_types import CombineFn, Decode, Proto
 from headrace.worker.grouping.column_tables import Merging
@@ -77,15 +77,15 @@ def build(
     stages = task.superstep.stages
     for side in {s.channel: s for stage in stages for s in stage.side_inputs}.values():
         built.sides[side.channel] = _side(task, side, built.descriptors, memory)
-    numbers = dict(zip(stages, task.stage_numbers, strict=True))
+    # By their ids: all that is known of a stage is much to hash, for every task.
     starving = _starving(task, shard) if bounded else set()
     # Readers before writers: a local writer must find the stage it hands over to.
-    for stage in reversed(stages):
-        if stage in starving:
+    for stage, number in reversed(list(zip(stages, task.stage_numbers, strict=True))):
+        if stage.stage_id in starving:
             continue
         with blaming(stage):
             run = StageRun(
-                stage, numbers[stage], built.descriptors.components, memory, built.outlets.writer,
+                stage, number, built.descriptors.components, memory, built.outlets.writer,
                 task.settings.max_bundle_elements, task.settings.columns, bounded=bounded,
             )
             _bind_state(task, run, built.descriptors, memory, bounded=bounded)
@@ -97,16 +97,16 @@ def build(
     return built
 
 
-def _starving(task: SuperstepTask, shard: int) -> set[Stage]:
+def _starving(task: SuperstepTask, shard: int) -> set[StageId]:
     """Give the stages that nothing can reach here: all their inputs are on other shards.
 
     They may not even begin and end a bundle: what they put out there would show in an ordered run.
     """
-    found: dict[StageId, Stage] = {}
+    found: set[StageId] = set()
     for stage in task.superstep.stages:
         if all(_is_elsewhere(task, port.channel, shard, found) for port in stage.reads):
-            found[stage.stage_id] = stage
-    return set(found.values())
+            found.add(stage.stage_id)
+    return found
 
 
 def _is_elsewhere(

@@ -18,6 +18,7 @@ from apache_beam.utils import proto_utils
 
 from headrace.plan.settings import ColumnsMode
 from headrace.plan.supersteps import Port, Stage
+from headrace.quick_beam import reading_once
 from headrace.worker.batched.batches import Meta
 from headrace.worker.batched.cause import caused_by
 from headrace.worker.batched.chains import augment
@@ -81,7 +82,7 @@ class Bundles:
         descriptor.CopyFrom(components)
         descriptor.MergeFromString(stage.transforms)
         arm(descriptor, stage.claims)
-        with quick_sampling():
+        with quick_sampling(), reading_once():
             self._processor = bundle_processor.BundleProcessor(
                 frozenset(), descriptor, cells, None
             )
@@ -106,7 +107,8 @@ class Bundles:
                 op.bind(writer)
                 self._writers.append(writer)
         self._columns = columns
-        self._route = Route(descriptor, self.ops, factory.context, stage, columns)
+        with reading_once():
+            self._route = Route(descriptor, self.ops, factory.context, stage, columns)
         Shared.forget()
         self.stateful: list[str] = []  # the transforms that have state
         self._bind_timers(descriptor, factory, timers)
