@@ -11,6 +11,7 @@ the same for the same flags and the same environment; its code is read each time
 from __future__ import annotations
 
 import argparse
+import copy
 import inspect
 import itertools
 import operator
@@ -21,6 +22,11 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from apache_beam.options.pipeline_options import PipelineOptions, _BeamArgumentParser
+from apache_beam.options.value_provider import (
+    RuntimeValueProvider,
+    StaticValueProvider,
+    ValueProvider,
+)
 from apache_beam.transforms import core, ptransform, userstate, util
 from apache_beam.typehints import decorators
 
@@ -78,6 +84,8 @@ def view_as(self: Any, cls: Any) -> Any:
 
 
 _UNCHANGING = (bool, int, float, str, type(None))
+#: What is told at run time; each parser makes objects of its own.
+_PROVIDERS = (RuntimeValueProvider, StaticValueProvider)
 
 
 def _can_be_copied(value: object) -> bool:
@@ -89,6 +97,8 @@ def _can_be_copied(value: object) -> bool:
 
 
 def _copy(value: Any) -> Any:
+    if type(value) in _PROVIDERS:
+        return copy.copy(value)
     return value.copy() if type(value) in (list, dict) else value
 
 
@@ -142,7 +152,8 @@ def all_options(
     found = {}
     for name, parsed in known.values.items():
         value = self._all_options[name] if name in self._all_options else _copy(parsed)
-        if not (drop_default and known.defaults[name] == value):
+        default = known.defaults[name]
+        if not drop_default or default != value or isinstance(default, ValueProvider):
             found[name] = value
     found.update((k, v) for k, v in self._all_options.items() if k not in known.values)
     return found
@@ -162,7 +173,7 @@ def _parse(classes: tuple[Any, ...], flags: list[str]) -> _Parsed | None:
         cls._add_argparse_args(parser)
     values, unknown = parser.parse_known_args(flags)
     found = vars(values)
-    if unknown or not all(map(_can_be_copied, found.values())):
+    if unknown or not all(_can_be_copied(v) or type(v) in _PROVIDERS for v in found.values()):
         return None
     return _Parsed(found, {name: parser.get_default(name) for name in found})
 

@@ -11,6 +11,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.value_provider import ValueProvider
 from apache_beam.transforms import core, ptransform, userstate, util
 from apache_beam.typehints import decorators
 
@@ -89,15 +90,39 @@ def test_all_options_are_those_that_beam_gives(
     how = {"drop_default": drop_default, "retain_unknown_options": retain_unknown_options}
     for _ in range(2):  # parsed, then remembered
         options = PipelineOptions(flags)
-        assert list(all_options(options, **how).items()) == list(
-            beams_all_options(options, **how).items()
-        )
+        assert listed(all_options(options, **how)) == listed(beams_all_options(options, **how))
         options.view_as(pipeline_options.StandardOptions).streaming = "set"
         options.view_as(pipeline_options.DebugOptions).add_experiment("three")
         options._all_options["nobodys"] = 3
-        assert list(all_options(options, **how).items()) == list(
-            beams_all_options(options, **how).items()
+        assert listed(all_options(options, **how)) == listed(beams_all_options(options, **how))
+
+
+def listed(options: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Give options in their order, those that come at run time by their words."""
+    return [(k, str(v) if isinstance(v, ValueProvider) else v) for k, v in options.items()]
+
+
+class _Later(PipelineOptions):  # type: ignore[misc]
+    """Options of a module, told at run time; there are some in Beam's examples."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_value_provider_argument("--quick_beam_later", default="then")
+
+
+def test_options_that_are_told_at_run_time_are_objects_of_their_own() -> None:
+    def given(*flags: str) -> Any:
+        found = all_options(
+            PipelineOptions(["--shards=3", *flags]), drop_default=True, retain_unknown_options=True
         )
+        return found["quick_beam_later"]
+
+    one, other = given(), given()
+    assert one is not other
+    assert str(one) == str(other)
+    assert "then" in str(one)
+    assert [given("--quick_beam_later=now").get() for _ in range(2)] == ["now", "now"]
+    assert issubclass(_Later, PipelineOptions)
 
 
 def test_what_a_caller_does_to_all_options_shows_in_no_other() -> None:
