@@ -55,7 +55,7 @@ test: setup ## run all tests
 	$(BIN)/python -m pytest tests $(SIDE_BY_SIDE)
 
 test-slow: setup ## all tests, in both places, with every master, width and peer; about two hours
-	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests $(SIDE_BY_SIDE)
+	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests $(SIDE_BY_SIDE) -o faulthandler_timeout=7200
 
 check: lint types table examples ## lint, types, the import table, the examples in the docs
 
@@ -110,7 +110,7 @@ soak: setup ## run a streaming pipeline for 20 minutes and see what grows
 	$(BIN)/headrace lab run soak
 
 chaos: setup ## 150 faults at streaming runs, about 20 minutes; see docs/chaos.md
-	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/lab/experiments/faults
+	HEADRACE_SLOW=1 $(BIN)/python -m pytest tests/lab/experiments/faults -o faulthandler_timeout=7200
 	$(BIN)/headrace lab run copies
 	$(BIN)/headrace lab run faults campaign --faults 150
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,9 @@ os.environ.pop("AWS_SESSION_TOKEN", None)
 # A busy machine takes its time: how long an example runs says nothing about what is right.
 settings.register_profile("headrace", deadline=None)
 settings.load_profile("headrace")
+
+#: No limit is made longer than this: a test that hangs must not hold up all others for an hour.
+LONGEST_SECONDS = 900
 
 # Marker -> whether the test still runs. A test that runs must fail: when it passes, the gap is
 # closed and the marker has to go (xfail_strict).
@@ -98,6 +102,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Time limits are there for tests that hang: where processes share the cores, all take longer.
     """
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    most = math.inf if "HEADRACE_SLOW" in os.environ else LONGEST_SECONDS
     for item in items:
         asks = "spark" in getattr(item, "fixturenames", ())
         if asks and item.get_closest_marker("spark") is None:
@@ -108,7 +113,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(message)
         limit = item.get_closest_marker("timeout")
         if limit is not None and processes > 1:
-            longer = pytest.mark.timeout(limit.args[0] * processes, **limit.kwargs)
+            seconds = max(limit.args[0], min(limit.args[0] * processes, most))
+            longer = pytest.mark.timeout(seconds, **limit.kwargs)
             item.add_marker(longer, append=False)
         for name, variable in VERIFYING.items():
             unfit = item.get_closest_marker(name)

@@ -7,6 +7,8 @@ once in a run. Takes the names of tests; knows nothing of what they show.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
@@ -50,3 +52,16 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Give the test with which a process has ended; what it had left goes to another one.
+
+        pytest-xdist would give that test to the next process too, and end that one with it.
+        """
+        units = self.assigned_work[node]
+        ended = next((t for unit in units.values() for t, done in unit.items() if not done), None)
+        if ended is not None:
+            units[group_of(ended)][ended] = True
+        self.assigned_work[node] = {g: unit for g, unit in units.items() if not all(unit.values())}
+        super().remove_node(node)
+        return ended

@@ -11,17 +11,25 @@ import apache_beam as beam
 import pytest
 from apache_beam.options import pipeline_options
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms import core, userstate
+from apache_beam.options.value_provider import ValueProvider
+from apache_beam.transforms import core, ptransform, userstate, util
+from apache_beam.typehints import decorators
 
 from headrace.options import HeadraceOptions
 from tests.quick_beam import (
+    all_options,
+    beams_all_options,
     beams_parameters,
+    beams_signature,
     beams_specs,
     beams_view_as,
+    beams_visible,
     install,
     parameters,
+    signature,
     specs,
     view_as,
+    visible,
 )
 
 BEAMS = sorted(
@@ -39,6 +47,9 @@ FLAGS: tuple[list[str], ...] = (
 def _installed() -> Iterator[None]:
     install()
     assert PipelineOptions.view_as is view_as
+    assert PipelineOptions.get_all_options is all_options
+    assert PipelineOptions._visible_option_list is visible
+    assert all(module.get_signature is signature for module in (core, decorators, ptransform, util))
     assert core.get_function_args_defaults is parameters
     assert userstate.get_dofn_specs is specs
     yield
@@ -61,6 +72,77 @@ def test_a_view_shows_what_beams_own_shows(cls: Any, flags: list[str]) -> None:
         assert told(view) == told(beams)
     view_as(ours, cls)
     assert list(ours._all_options) == list(theirs._all_options)
+    assert visible(view) == beams_visible(beams)
+
+
+WORDS = ["none", "one unknown", "Beam's", "known", "of the program"]
+KNOWN = ["--streaming", "--experiments=one,two", "--shards=3", "--beam_services={\"a\": \"b\"}"]
+
+
+@pytest.mark.parametrize("drop_default", [False, True])
+@pytest.mark.parametrize("retain_unknown_options", [False, True])
+@pytest.mark.parametrize("flags", [*FLAGS, KNOWN, None], ids=WORDS)
+def test_all_options_are_those_that_beam_gives(
+    flags: list[str] | None, drop_default: bool, retain_unknown_options: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["program", "--job_name=asked"])
+    how = {"drop_default": drop_default, "retain_unknown_options": retain_unknown_options}
+    for _ in range(2):  # parsed, then remembered
+        options = PipelineOptions(flags)
+        assert listed(all_options(options, **how)) == listed(beams_all_options(options, **how))
+        options.view_as(pipeline_options.StandardOptions).streaming = "set"
+        options.view_as(pipeline_options.DebugOptions).add_experiment("three")
+        options._all_options["nobodys"] = 3
+        assert listed(all_options(options, **how)) == listed(beams_all_options(options, **how))
+
+
+def listed(options: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Give options in their order, those that come at run time by their words."""
+    return [(k, str(v) if isinstance(v, ValueProvider) else v) for k, v in options.items()]
+
+
+class _Later(PipelineOptions):  # type: ignore[misc]
+    """Options of a module, told at run time; there are some in Beam's examples."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_value_provider_argument("--quick_beam_later", default="then")
+
+
+def test_options_that_are_told_at_run_time_are_objects_of_their_own() -> None:
+    def given(*flags: str) -> Any:
+        found = all_options(
+            PipelineOptions(["--shards=3", *flags]), drop_default=True, retain_unknown_options=True
+        )
+        return found["quick_beam_later"]
+
+    one, other = given(), given()
+    assert one is not other
+    assert str(one) == str(other)
+    assert "then" in str(one)
+    assert [given("--quick_beam_later=now").get() for _ in range(2)] == ["now", "now"]
+    assert issubclass(_Later, PipelineOptions)
+
+
+def test_what_a_caller_does_to_all_options_shows_in_no_other() -> None:
+    def given() -> dict[str, Any]:
+        return all_options(PipelineOptions(list(KNOWN)), retain_unknown_options=True)
+
+    given()["experiments"].append("more")
+    given()["beam_services"]["c"] = "d"
+    assert given()["experiments"] == ["one", "two"]
+    assert given()["beam_services"] == {"a": "b"}
+
+
+def test_defaults_that_come_from_the_environment_are_those_of_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for chosen in ("off", "always", "off"):
+        monkeypatch.setenv("HEADRACE_SMALL_EPOCHS", chosen)
+        options = PipelineOptions(["--shards=3"])
+        assert options.get_all_options(retain_unknown_options=True)["small_epochs"] == chosen
+        assert options.view_as(HeadraceOptions).small_epochs == chosen
 
 
 def test_flags_of_the_command_line_count_where_none_are_given(
@@ -100,6 +182,9 @@ def test_options_of_others_are_parsed_each_time() -> None:
     assert options.view_as(Mine).mine == "yes"
     assert options.view_as(Mine).later is before
     assert len(parsed) == 3
+    for _ in range(2):
+        assert options.get_all_options(retain_unknown_options=True)["mine"] == "yes"
+    assert len(parsed) == 5
     assert options.view_as(HeadraceOptions).shards == 3
 
 
@@ -144,6 +229,15 @@ def test_parameters_are_those_that_beam_reads(at: int) -> None:
         assert (names, values) == beams
         names.append("changed by the caller")
         values.clear()
+        assert told_by(signature, f) == told_by(beams_signature, f)
+
+
+def told_by(ask: Any, f: Any) -> str:
+    """Give what a signature says, or that there is none."""
+    try:
+        return str(ask(f))
+    except (TypeError, ValueError) as error:
+        return repr(error)
 
 
 def test_a_function_that_was_changed_is_read_again() -> None:
@@ -152,11 +246,24 @@ def test_a_function_that_was_changed_is_read_again() -> None:
 
     def other(self: Any, renamed: Any, cell: Any = 1) -> None: ...
 
+    def keyword_only(self: Any, renamed: Any, cell: Any = 1, *, more: Any = 2) -> None: ...
+
     assert userstate.get_dofn_specs(Changes()) == ({_Keeps.CELL}, set())
     Changes.process.__defaults__ = (beam.DoFn.StateParam(_Keeps.OTHER),)
     assert userstate.get_dofn_specs(Changes()) == ({_Keeps.OTHER}, set())
     Changes.process.__code__ = other.__code__
     assert parameters(Changes().process)[0] == ["renamed", "cell"]
+    Changes.process.__annotations__["renamed"] = int
+    assert signature(Changes().process).parameters["renamed"].annotation is int
+    Changes.process.__annotations__["renamed"] = bool
+    assert signature(Changes().process).parameters["renamed"].annotation is bool
+    assert list(signature(Changes.process).parameters) == ["self", "renamed", "cell"]
+    Changes.process.__kwdefaults__ = {"more": True}
+    Changes.process.__code__ = keyword_only.__code__
+    assert signature(Changes().process).parameters["more"].default is True
+    Changes.process.__kwdefaults__ = {"more": 1}  # equals True, and is another
+    assert signature(Changes().process).parameters["more"].default is 1  # noqa: F632
+    Changes.process.__code__ = other.__code__
     Changes.process.__signature__ = inspect.signature(lambda self, told: None)  # type: ignore[attr-defined]
     assert parameters(Changes().process) == (["told"], [])
 
@@ -203,6 +310,18 @@ def test_a_method_that_is_replaced_added_or_hidden_is_read_again() -> None:
     other = cls()
     cls.more.__defaults__ = (None,)
     assert specs(other) == beams_specs(other) == (set(), {DUE})
+
+
+def test_what_is_changed_in_beams_own_class_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counts(self: Any, count: Any = COUNTED) -> None: ...
+
+    dofn = stateful()()
+    dofn.process = len
+    assert specs(dofn) == beams_specs(dofn) == (set(), {DUE})
+    monkeypatch.setattr(beam.DoFn, "setup", counts)
+    assert specs(dofn) == beams_specs(dofn) == ({COUNT}, {DUE})
+    counts.__defaults__ = (None,)
+    assert specs(dofn) == beams_specs(dofn) == (set(), {DUE})
 
 
 def test_a_class_that_answers_for_itself_is_asked_each_time() -> None:

@@ -54,9 +54,9 @@ def chain_proto(steps: int) -> beam_pb.Pipeline:
 
 def seconds_to_compile(steps: int) -> float:
     proto = chain_proto(steps)
-    start = time.monotonic()
+    start = time.thread_time()  # that of others on the machine says nothing about the compiler
     plan = compile_pipeline(proto, shards=2)
-    seconds = time.monotonic() - start
+    seconds = time.thread_time() - start
     assert sum(operator.operator_id.startswith("Step ") for operator in plan.operators) == steps
     return seconds
 

@@ -131,6 +131,6 @@ def test_waiting_for_a_while_tells_that_the_pipeline_still_runs(tmp_path: Path) 
     result = p.run()
     start = time.monotonic()
     assert result.wait_until_finish(duration=200) == PipelineState.RUNNING
-    assert 0.2 <= time.monotonic() - start < 5
+    assert 0.2 <= time.monotonic() - start < 40  # the gate is shut for ever
     gate.touch()
     assert result.wait_until_finish() == PipelineState.DONE

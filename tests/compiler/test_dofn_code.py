@@ -439,10 +439,10 @@ def test_odd_things_are_unknown_and_never_an_error() -> None:
 
 def test_analysis_takes_milliseconds() -> None:
     subjects = [v() for v in vars(s).values() if isinstance(v, type) and issubclass(v, beam.DoFn)]
-    started = time.perf_counter()
+    started = time.thread_time()
     for dofn in subjects:
         dofn_traits(dofn)
-    assert (time.perf_counter() - started) / len(subjects) < 0.02
+    assert (time.thread_time() - started) / len(subjects) < 0.02
 
 
 @pytest.mark.timeout(60)
@@ -464,8 +464,8 @@ def test_functions_that_fan_out_are_read_in_bounded_time(
     (tmp_path / f"{name}.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module(name)
-    began = time.process_time()
+    began = time.thread_time()
     found = dofn_traits(beam.FlatMap(module.step).fn)
-    assert time.process_time() - began < 20
+    assert time.thread_time() - began < 20
     # A helper that was not read to its end may have changed the key.
     assert found.forwarding is not KeyForwarding.FORWARDED or ask == "x = made(row)"

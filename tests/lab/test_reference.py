@@ -295,7 +295,7 @@ def test_a_system_that_takes_too_long_is_given_up_and_its_process_ended() -> Non
     asked = Asked("direct", cores=1, limit_seconds=0.05)
     said = asked.ask("nexmark", "q2", Mode.BATCH)
     assert (said.ending, said.told) == (Ending.LATE, "took more than 0.05 s")
-    assert set(multiprocessing.active_children()) == before
+    assert set(multiprocessing.active_children()) <= before  # those of other tests may end
     asked.close()
 
 

@@ -218,7 +218,7 @@ def digest(number: int) -> int:
 
 def dawdle(number: int) -> int:
     if number == 3:
-        time.sleep(30)
+        time.sleep(60)
     return number * 10
 
 
@@ -232,7 +232,7 @@ def test_what_kills_or_hangs_becomes_a_dead_letter_in_a_process_of_its_own(
         sane, deadly = numbers | "Digest" >> beam.Map(digest).with_exception_handling(
             use_subprocess=True
         )
-        quick, slow = numbers | "Dawdle" >> beam.Map(dawdle).with_exception_handling(timeout=1)
+        quick, slow = numbers | "Dawdle" >> beam.Map(dawdle).with_exception_handling(timeout=5)
         _ = (sane, quick) | beam.Flatten() | "Good" >> jot(good)
         _ = (deadly, slow) | "Letters" >> beam.Flatten() | beam.Keys() | "Bad" >> jot(bad)
     assert sorted(jotted(good)) == [10, 10, 20, 30, 40, 40]

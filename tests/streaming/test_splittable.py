@@ -318,7 +318,7 @@ def test_a_tracker_that_fails_in_a_split_fails_the_epoch(caplog: pytest.LogCaptu
 
     with pytest.raises(ArithmeticError, match="no place to split"):
         with splitting([("Step", op)], 0.0, take):
-            assert op.asked.wait(5)
+            assert op.asked.wait(60)
     assert taken == []
     assert "Step cannot be split" in caplog.text
 
@@ -327,5 +327,5 @@ def test_the_fault_of_a_dofn_is_not_hidden_by_that_of_its_tracker() -> None:
     op = Unsplittable()
     with pytest.raises(KeyError, match="the first"):
         with splitting([("Step", op)], 0.0, lambda *_: None):
-            assert op.asked.wait(5)
+            assert op.asked.wait(60)
             raise KeyError("the first")  # noqa: EM101 (short)

@@ -22,7 +22,7 @@ def test_a_line_that_fills_more_than_the_terminal_is_found(tmp_path: Path) -> No
 def test_what_was_overwritten_is_not_in_the_lines_but_in_the_screens(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
-        "sys.stdout.write('headrace: first\\r'); sys.stdout.flush(); time.sleep(0.3)\n"
+        "sys.stdout.write('headrace: first\\r'); sys.stdout.flush(); time.sleep(2)\n"
         "print('\\x1b[2Ksecond')\n"
     )
     found = record(python(code), columns=40, rows=5, folder=tmp_path)

@@ -79,7 +79,8 @@ def test_a_slow_step_takes_the_factor_and_the_rows_are_the_same(
     assert slow_rows == rows == sorted((k, len(range(k, COUNT, 7))) for k in range(7))
     # What else runs on the machine adds to the wait, and never takes from it.
     assert waited >= EACH * (1 + waits) * 0.95
-    assert worked - before_work == pytest.approx(EACH * works, abs=EACH * 0.5)
+    # What the rest of the process computes meanwhile is less than one factor more or less.
+    assert worked - before_work == pytest.approx(EACH * works, abs=EACH * 0.9)
 
 
 def test_nothing_is_wrapped_where_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:

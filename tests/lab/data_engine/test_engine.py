@@ -10,7 +10,7 @@ import pytest
 
 from headrace.errors import OptionError, TransportError
 from headrace.lab.data.files import Format, log
-from headrace.lab.data_engine.client import EngineClient
+from headrace.lab.data_engine.client import EngineClient, EngineStatus
 from headrace.lab.data_engine.events import EventsName
 from headrace.lab.data_engine.launch import DataEngines
 from headrace.lab.data_engine.pressure import Limits
@@ -36,6 +36,15 @@ def pull_all(client: EngineClient) -> list[int]:
             return got
 
 
+def all_made(client: EngineClient) -> EngineStatus:
+    """Wait until the engine has made all that its schedule says."""
+    limit = time.monotonic() + 60
+    while not (status := client.status()).ended:
+        assert time.monotonic() < limit, status
+        time.sleep(0.01)
+    return status
+
+
 def test_partitions_share_the_events_and_give_each_once() -> None:
     schedule = Schedule.steady(20_000, 0.5)
     name, generator = events(schedule)
@@ -58,7 +67,7 @@ def test_rows_come_as_the_generator_makes_them() -> None:
     with DataEngines(name, schedule) as engines:
         time.sleep(0.3)  # idle: nobody has asked yet
         engines.clients[0].offer()
-        time.sleep(0.3)
+        all_made(engines.clients[0])
         batches, _ = engines.clients[0].pull(0, 200)
     assert sum(batch.num_rows for batch in batches) == 200
     assert batches[0].slice(0, 100).equals(generator.batch(0, batches[0].num_rows).slice(0, 100))
@@ -95,7 +104,7 @@ def test_a_reader_that_starts_again_gets_what_it_had_not_acknowledged() -> None:
         address = engines.feed.addresses[0]
         with EngineClient(address) as first:
             first.offer()
-            time.sleep(0.3)
+            all_made(first)
             first.pull(0, 1_500)
             first.acknowledge(1_000)
         with EngineClient(address) as second:
@@ -112,11 +121,7 @@ def test_a_reader_that_never_reads_is_not_sustained_and_ends_the_run() -> None:
     limits = Limits(acceptable=1_000, limit=3_000)
     with DataEngines(name, schedule, limits=limits) as engines:
         offered = engines.clients[0].offer()
-        for _ in range(50):
-            (status,) = engines.status()
-            if status.ended:
-                break
-            time.sleep(0.1)
+        status = all_made(engines.clients[0])
     assert status.unsustained == "above 1,000 for 3 looks in a row"
     # It is cut off: nobody has to wait for more than it was offered.
     assert status.total == offered.made < 3_000

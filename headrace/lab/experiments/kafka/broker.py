@@ -6,6 +6,7 @@ Started by measurements, fault campaigns and tests alike; it can be killed.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -14,7 +15,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,11 +66,26 @@ def jars() -> Path | None:
     return Path(told) if told and any(Path(told).glob("kafka_2.13-*.jar")) else None
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port(*others: int) -> int:
+    """A port of loopback that nobody has, and that the system gives to nobody who names none.
+
+    A broker is told its port before it starts, and has it again when it comes back. Those that the
+    system hands out go to each connection that is made meanwhile.
+    """
+    try:
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        first = 49_152  # where they begin by agreement
+    room = min(12_000, first - 1_024)
+    for _ in range(100):
+        asked = first - 1 - secrets.randbelow(room) if room > 0 else 0  # 0: whichever it gives
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", asked))
+            port = int(probe.getsockname()[1])
+            if port not in others:
+                return port
+    msg = f"no port below {first} is free"
+    raise TransportError(msg)
 
 
 def create(servers: str, topic: str, partitions: int) -> str:
@@ -110,7 +126,7 @@ class Broker:
         folder.mkdir(parents=True, exist_ok=True)
         self._properties = folder / "server.properties"
         self._properties.write_text(
-            _PROPERTIES.format(port=self.port, controller=free_port(), folder=folder),
+            _PROPERTIES.format(port=self.port, controller=free_port(self.port), folder=folder),
             encoding="utf-8",
         )
         with (folder / "format.log").open("wb") as log:

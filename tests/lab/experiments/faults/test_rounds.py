@@ -38,6 +38,7 @@ class FakeDriver:
         self.ended: int | None = None
         self._home, self._go_on = home, threading.Event()
         self._go_on.set()
+        self._at_work = threading.Lock()
         FakeDriver.made.append(self)
         self._end = FakeDriver.ends.get(len(FakeDriver.made))
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -50,18 +51,21 @@ class FakeDriver:
         while self.ended is None:
             time.sleep(EPOCH_SECONDS)
             self._go_on.wait()
-            if len(self._numbers("incarnations")) > len(claimed) + 1:
-                self.said, self.ended = FakeDriver.last_words, 1
-            epoch = len(self._numbers("manifests"))
-            attempt = f"{len(claimed) + 1}.{mine + 1}"
-            if self.ended is not None or self._crashes(epoch, attempt) or self._breaks(mine):
-                return
-            if epoch == EPOCHS:
-                self.ended = 0
-                return
-            manifest = self._home.checkpoint / "manifests" / f"{epoch:08d}.json"
-            _put(manifest, {"epoch": epoch, "batches": {}})
-            mine += 1
+            with self._at_work:
+                if not self._go_on.is_set():
+                    continue  # frozen since it was let go on
+                if len(self._numbers("incarnations")) > len(claimed) + 1:
+                    self.said, self.ended = FakeDriver.last_words, 1
+                epoch = len(self._numbers("manifests"))
+                attempt = f"{len(claimed) + 1}.{mine + 1}"
+                if self.ended is not None or self._crashes(epoch, attempt) or self._breaks(mine):
+                    return
+                if epoch == EPOCHS:
+                    self.ended = 0
+                    return
+                manifest = self._home.checkpoint / "manifests" / f"{epoch:08d}.json"
+                _put(manifest, {"epoch": epoch, "batches": {}})
+                mine += 1
 
     def _numbers(self, folder: str) -> list[Path]:
         return list((self._home.checkpoint / folder).glob("[0-9]*.json"))
@@ -100,7 +104,8 @@ class FakeDriver:
 
     def freeze(self) -> None:
         self._go_on.clear()
-        time.sleep(3 * EPOCH_SECONDS)  # what it was at is done
+        with self._at_work:
+            """What it was at is done."""
 
     def thaw(self) -> None:
         self._go_on.set()

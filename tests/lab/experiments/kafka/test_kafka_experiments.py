@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -221,6 +223,27 @@ def test_a_campaign_that_is_wrong_ends_with_one_and_keeps_its_record(
         assert main(["lab", "run", "faults", "kafka", "--kills", "2", "--save"]) == status
     assert "1 wrong" in capsys.readouterr().out
     assert {read_dated(path).figures[0].value for path in tmp_path.iterdir()} == {0, 1}
+
+
+def test_a_broker_has_ports_that_no_connection_of_others_is_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as door, socket.socket() as caller:
+        door.bind(("127.0.0.1", 0))
+        door.listen()
+        caller.connect(door.getsockname())
+        given = [door.getsockname()[1], caller.getsockname()[1]]
+    found = {brokers.free_port() for _ in range(20)}
+    assert all(1_024 <= port < min(given) for port in found)
+    drawn = itertools.count()
+    monkeypatch.setattr("secrets.randbelow", lambda _: next(drawn))  # from above, one by one
+    first = brokers.free_port()
+    drawn = itertools.count()
+    assert brokers.free_port(first) < first
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", first))
+        drawn = itertools.count()
+        assert brokers.free_port() < first
 
 
 def test_without_a_broker_it_is_said_how_one_is_had(
