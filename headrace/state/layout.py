@@ -42,6 +42,7 @@ class Kind(Enum):
     SESSION_VALUES = "v"  # values of a session that are too many to stand there
     SESSION_DUE = "u"  # by the end of the first: keys with sessions that have not fired
     SESSION_OVER = "w"  # by the time it is forgotten: keys with sessions that have fired
+    SESSION_HOLD = "j"  # by time: keys with sessions that have fired and hold the watermark again
     SIDE = "s"  # by window end: a side input's elements; the same on every shard
     PENDING_SIDE = "1"  # by window end: side windows that are waited for
     PENDING_MAIN = "2"  # main windows that wait
@@ -58,7 +59,7 @@ TIMED = frozenset(
         Kind.TIMER_EVENT, Kind.TIMER_CLOCK, Kind.TIMER_HOLD, Kind.EXPIRY, Kind.GROUP,
         Kind.TRIGGER_EVENT, Kind.TRIGGER_CLOCK, Kind.TRIGGER_HOLD, Kind.SIDE, Kind.PENDING_SIDE,
         Kind.RESIDUAL, Kind.RESIDUAL_HOLD, Kind.SLICE, Kind.SORTED, Kind.SESSION_DUE,
-        Kind.SESSION_OVER,
+        Kind.SESSION_OVER, Kind.SESSION_HOLD,
     }
 )
 #: Kinds whose rows are the same on every shard: a new shard takes them from any old one.

@@ -21,8 +21,8 @@ from headrace.state.files import UNFINISHED
 
 #: Version of the checkpoint that is written, and those that can be read; docs/checkpoint-format.md
 #: tells them apart.
-FORMAT = 4
-READABLE = (1, 2, 3, 4)
+FORMAT = 5
+READABLE = (1, 2, 3, 4, 5)
 #: Digits of a number in a file name at least: eight last a year of 300 ms epochs, longer ones work.
 DIGITS = 8
 #: Manifests that stay readable, and with them every file they name.

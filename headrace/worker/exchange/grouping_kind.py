@@ -6,7 +6,7 @@ Takes Beam's windowing strategy, gives the path and what the path needs. Holds n
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.transforms import trigger, window
@@ -19,21 +19,43 @@ class Grouping(Enum):
 
     GLOBAL = "global"  # one global window, default trigger: windows need not travel at all
     INTERVALS = "intervals"  # non-merging interval windows, default trigger, end of window
-    SESSIONS = "sessions"  # Beam's own sessions, default trigger, end of window: spans per key
+    SESSIONS = "sessions"  # Beam's own sessions, end of window, default trigger or `Counts`
     GENERAL = "general"  # anything else: Beam's trigger driver, key by key
+
+
+class Counts(NamedTuple):
+    """What `AfterWatermark` waits for besides the end of the window, in elements."""
+
+    early: int | None  # a pane leaves ahead of the end after each so many; None: none does
+    late: int | None  # the same behind the end; None: what comes then is dropped
+
+
+def counts_of(windowing: Windowing) -> Counts | None:
+    """Give how many elements make a pane; None: the trigger is another one."""
+    at_end: Any = windowing.triggerfn
+    if type(at_end) is not trigger.AfterWatermark:
+        return None
+    found = [_count(at_end.early), _count(at_end.late)]
+    return None if 0 in found else Counts(*found)
+
+
+def _count(firings: Any) -> int | None:
+    """Give what a trigger counts up to, again and again; None if there is none, 0 for another."""
+    if firings is None:
+        return None
+    each = firings.underlying if type(firings) is trigger.Repeatedly else None
+    return int(each.count) if type(each) is trigger.AfterCount else 0
 
 
 def grouping_of(windowing: Windowing) -> Grouping:
     """Pick the cheapest path that gives the panes Beam's trigger driver would give."""
     if windowing.is_default():
         return Grouping.GLOBAL
-    fires_once = (
-        isinstance(windowing.triggerfn, trigger.DefaultTrigger)
-        and windowing.timestamp_combiner == window.TimestampCombiner.OUTPUT_AT_EOW
-    )
+    at_end = windowing.timestamp_combiner == window.TimestampCombiner.OUTPUT_AT_EOW
+    fires_once = at_end and isinstance(windowing.triggerfn, trigger.DefaultTrigger)
     fn = windowing.windowfn
     plain_intervals = type(fn) in (window.FixedWindows, window.SlidingWindows) and _in_millis(fn)
-    if fires_once and type(fn) is window.Sessions:
+    if type(fn) is window.Sessions and (fires_once or (at_end and counts_of(windowing))):
         return Grouping.SESSIONS
     return Grouping.INTERVALS if fires_once and plain_intervals else Grouping.GENERAL
 

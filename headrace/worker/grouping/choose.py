@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from headrace.plan.slices import Slices
 from headrace.worker.beam_types import WindowedCoder, Windowing
-from headrace.worker.exchange.grouping_kind import Grouping, grouping_of
+from headrace.worker.exchange.grouping_kind import Grouping, counts_of, grouping_of
 from headrace.worker.grouping.column_tables import Merging
+from headrace.worker.grouping.counted_sessions import CountedSessions
 from headrace.worker.grouping.grouper import Compact, StreamGrouper
 from headrace.worker.grouping.panes import WindowTables
 from headrace.worker.grouping.sessions import SessionTables
@@ -41,7 +42,8 @@ def make_stream_grouper(
     """
     path = grouping_of(windowing)
     if path is Grouping.SESSIONS:
-        return SessionTables(stage, windowed_coder, windowing, compact)
+        sessions = SessionTables if counts_of(windowing) is None else CountedSessions
+        return sessions(stage, windowed_coder, windowing, compact)
     if path is Grouping.GENERAL or windowing.allowed_lateness.micros:
         return TriggeredGroups(stage, windowed_coder, windowing, compact)
     fast = (stage, windowed_coder, windowing, memory_bytes, compact)

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from apache_beam.coders.coder_impl import create_InputStream
+from apache_beam.transforms.trigger import AccumulationMode
 from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils import windowed_value
+from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from headrace.worker.batched.batches import Columns
 from headrace.worker.batched.moments import moment_of
@@ -27,6 +29,7 @@ from headrace.worker.beam_types import (
     Windowing,
     Windows,
 )
+from headrace.worker.exchange.grouping_kind import counts_of
 from headrace.worker.grouping.bounded import (
     GROUPS_AT_ONCE,
     BoundedGrouper,
@@ -35,7 +38,9 @@ from headrace.worker.grouping.bounded import (
     taken,
 )
 from headrace.worker.grouping.spill import SpilledValues
-from headrace.worker.grouping.tables import ON_TIME_PANE
+
+#: What is there before the end of the input is known of.
+_EARLY_PANE = PaneInfo(True, False, PaneInfoTiming.EARLY, 0, -1)
 
 
 class Spans(NamedTuple):
@@ -87,13 +92,19 @@ def bursts(spans: Spans) -> list[Burst]:
 
 
 class SessionGrouper(BoundedGrouper):
-    """Beam's sessions, default trigger: each session of a key fires once."""
+    """Beam's sessions: each session of a key fires once, or ahead of its end too by its count."""
 
     def __init__(
         self, windowed_coder: WindowedCoder, windowing: Windowing, memory_bytes: int
     ) -> None:
         super().__init__(windowed_coder, windowing, memory_bytes)
         self._table: dict[Key, Spans] = {}
+        counts = counts_of(windowing)
+        self._early = counts.early if counts is not None else None
+        self._accumulates = windowing.accumulation_mode != AccumulationMode.DISCARDING
+        finished = counts is not None and counts.late is None
+        self._only = PaneInfo(True, finished, PaneInfoTiming.ON_TIME, 0, 0)
+        self._second = PaneInfo(False, finished, PaneInfoTiming.ON_TIME, 1, 0)
 
     def take(self) -> dict[Key, Spans]:
         """Give what is in memory and forget it."""
@@ -155,8 +166,17 @@ class SessionGrouper(BoundedGrouper):
         out.flush()
 
     def _fire(self, key: Key, spans: Spans, out: SessionPanes) -> None:
+        """Fire sessions as Beam's driver does: it is told of all elements, then of their end."""
+        last: list[tuple[Burst, Pane]] = []
         for burst in bursts(spans):
-            out.take(key, burst.values, burst.start, burst.end, ON_TIME_PANE)
+            if self._early is not None and len(burst.values) >= self._early:
+                out.take(key, burst.values, burst.start, burst.end, _EARLY_PANE)
+                values = list(burst.values) if self._accumulates else []
+                last.append((burst._replace(values=values), self._second))
+            else:
+                last.append((burst, self._only))
+        for burst, pane in last:
+            out.take(key, burst.values, burst.start, burst.end, pane)
 
 
 class SessionPanes:

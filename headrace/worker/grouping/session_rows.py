@@ -8,6 +8,9 @@ session costs what an epoch brings, not what it holds. Decides nothing about tim
 from __future__ import annotations
 
 import marshal
+from typing import Any
+
+from apache_beam.transforms.trigger import GeneralTriggerDriver
 
 from headrace.state.layout import Kind, head, under
 from headrace.state.store import Store
@@ -20,6 +23,8 @@ from headrace.worker.grouping.value_bytes import ValueBytes
 #: epoch costs more than a row of their own.
 INLINE_BYTES = 1_024
 _MARSHAL_VERSION = 2
+#: Under which name records of triggers have the number of panes.
+INDEX: str = GeneralTriggerDriver.INDEX.tag
 _NUMBER_BYTES = 8
 
 
@@ -39,17 +44,39 @@ class Session:
         self.rows = rows  # numbers of the rows with packed values that came before
         self.new: list[Value] = []  # values that are not packed yet
 
+    def fields(self) -> tuple[Any, ...]:
+        """Give what it is made from again; all values are packed."""
+        return self.start, self.end, self.waits, self.panes, self.chunks, self.rows
+
+    def absorb(self, other: Session) -> None:
+        """Become one with a later session."""
+        self.chunks += other.chunks
+        self.rows += other.rows
+        self.new += other.new
+        self.move(self.start, other.end)
+
+    def move(self, start: int, end: int) -> None:
+        """Take other bounds; panes are counted anew then, as in Beam."""
+        self.start, self.end = start, end
+        self.panes = 0
+
+    def recall(self, cells: list[Packed]) -> None:
+        """Take what triggers remembered of it."""
+        self.waits = any(timers for _, timers, *_ in cells)
+        self.panes = sum(facts.get(INDEX, 0) for _, _, facts, *_ in cells)
+
 
 class KeySessions:
     """The open sessions of one key, in the order of time; no two overlap."""
 
-    __slots__ = ("due", "encoded_key", "next_row", "over", "sessions", "suffix")
+    __slots__ = ("due", "encoded_key", "hold", "next_row", "over", "sessions", "suffix")
 
     def __init__(self, suffix: bytes, encoded_key: bytes) -> None:
         self.suffix = suffix  # key group and key: how its names end
         self.encoded_key = encoded_key
         self.due: int | None = None  # under which time it stands in the index of what has not fired
         self.over: int | None = None  # the same, of what has fired and is to be forgotten
+        self.hold: int | None = None  # the same, of what has fired and holds the watermark again
         self.next_row = 0
         self.sessions: list[Session] = []
 
@@ -57,8 +84,15 @@ class KeySessions:
 class SessionRows:
     """Where the sessions of one stage lie in the store of this epoch."""
 
-    def __init__(self, stage: int, value_coder: Coder, compact: Compact | None) -> None:
+    def __init__(
+        self,
+        stage: int,
+        value_coder: Coder,
+        compact: Compact | None,
+        make: type[Session] = Session,
+    ) -> None:
         self.values = ValueBytes(value_coder)
+        self._make = make
         self._compact = compact  # given where values are accumulators: makes one of several
         self._head = head(Kind.SESSION, stage)
         self._values_head = head(Kind.SESSION_VALUES, stage)
@@ -70,10 +104,12 @@ class SessionRows:
         data = self.store.get(self._head + suffix)
         if data is None:
             return None
-        encoded_key, due, over, next_row, sessions = marshal.loads(data)
+        encoded_key, due, over, next_row, sessions, *hold = marshal.loads(data)
         found = KeySessions(suffix, encoded_key)
         found.due, found.over, found.next_row = due, over, next_row
-        found.sessions = [Session(*one) for one in sessions]
+        found.hold = hold[0] if hold else None
+        make = self._make
+        found.sessions = [make(*one) for one in sessions]
         return found
 
     def save(self, key: KeySessions) -> None:
@@ -84,8 +120,10 @@ class SessionRows:
         for one in key.sessions:
             if one.new:
                 self._pack(key, one)
-        sessions = [(s.start, s.end, s.waits, s.panes, s.chunks, s.rows) for s in key.sessions]
-        whole = (key.encoded_key, key.due, key.over, key.next_row, sessions)
+        sessions = [one.fields() for one in key.sessions]
+        whole: tuple[Any, ...] = (key.encoded_key, key.due, key.over, key.next_row, sessions)
+        if key.hold is not None:
+            whole += (key.hold,)
         self.store.put(self._head + key.suffix, marshal.dumps(whole, _MARSHAL_VERSION))
 
     def read(self, key: KeySessions, session: Session) -> list[Value]:
@@ -142,7 +180,7 @@ class SessionRows:
         return self._values_head + key.suffix + number.to_bytes(_NUMBER_BYTES, "big")
 
     def take_over(self, window_coder: Coder) -> list[KeySessions]:
-        """Take the sessions out of records of triggers: so they were kept up to format 3."""
+        """Take the sessions out of records of triggers: so older formats keep them."""
         store, stage = self.store, self._stage
         if not any(True for _ in store.scan(*under(head(Kind.TRIGGER_EVENT, stage)))):
             return []
@@ -168,12 +206,10 @@ class SessionRows:
             for ident, _, _, _, _, rows in cells
             for number in range(rows)
         ]
-        return Session(
-            window._start_micros, window._end_micros,  # noqa: SLF001 (builds no object)
-            any(timers for _, timers, *_ in cells),
-            sum(facts.get("index", 0) for _, _, facts, *_ in cells),
-            chunks, [],
-        )  # fmt: skip
+        start, end = window._start_micros, window._end_micros  # noqa: SLF001 (builds no object)
+        made = self._make(start, end, True, 0, chunks, [])
+        made.recall(cells)
+        return made
 
 
 #: What records of triggers consist of.

@@ -1,10 +1,11 @@
 """Groups a stream into Beam's sessions, where each fires at its end and again for what is late.
 
-The path of `Sessions` with the default trigger; all other windows that merge, and all other
-triggers, go to `triggers`, which this one is held against. Each key has a row with its open
-sessions in the order of time. Two indexes say which keys have a session that ends, or one that has
-fired and is forgotten, so an epoch costs the keys that it touches. An index row may be early: a
-session's end moves with each element, and a key that is woken in vain is indexed anew then.
+The path of `Sessions` with the default trigger, and the ground of `counted_sessions`; all other
+windows that merge, and all other triggers, go to `triggers`, which both are held against. Each key
+has a row with its open sessions in the order of time. Two indexes say which keys have a session
+that ends, or one that has fired and is forgotten, so an epoch costs the keys that it touches. An
+index row may be early: a session's end moves with each element, and a key that is woken in vain is
+indexed anew then.
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ class SessionTables(StreamGrouper):
     With `compact` (values are accumulators), a session keeps one value between epochs.
     """
 
+    #: What it remembers of a session.
+    _make: type[Session] = Session
+    #: A session that ends later fires at this watermark all the same.
+    _last_end: int = MAX_MICROS
+
     def __init__(
         self,
         stage: int,
@@ -68,7 +74,7 @@ class SessionTables(StreamGrouper):
         self._key_group_of = ShardOf(kv.key_coder(), layout.KEY_GROUPS).any
         self._lateness: int = windowing.allowed_lateness.micros
         self._accumulates = windowing.accumulation_mode != AccumulationMode.DISCARDING
-        self._rows = SessionRows(stage, kv.value_coder(), compact)
+        self._rows = SessionRows(stage, kv.value_coder(), compact, self._make)
         self._due_head = layout.head(Kind.SESSION_DUE, stage)
         self._over_head = layout.head(Kind.SESSION_OVER, stage)
         self._keys: dict[bytes, KeySessions] = {}
@@ -146,38 +152,54 @@ class SessionTables(StreamGrouper):
         if known is None:
             known = self._keys[suffix] = KeySessions(suffix, encoded_key)
         self._real[suffix] = key
-        touched = [placed(known.sessions, burst) for burst in bursts(spans)]
+        make = self._make
+        touched = [placed(known.sessions, burst, make) for burst in bursts(spans)]
         # One burst may have joined the session of another to a third.
         for session in touched if len(touched) == 1 else _left(known.sessions, touched):
-            session.waits = session.end > watermark
-            if not session.waits:  # its end has passed: what is late leaves at once
-                values = self._rows.fired(known, session, self._accumulates)
-                out.take(key, values, session.start, session.end, _late_pane(session.panes))
-                session.panes += 1
+            self._grown(known, key, session, out)
+
+    def _grown(self, known: KeySessions, key: Key, session: Session, out: SessionPanes) -> None:
+        """See whether a session that has got values fires; they are in `new`."""
+        session.waits = session.end > self._watermark
+        if not session.waits:  # its end has passed: what is late leaves at once
+            values = self._rows.fired(known, session, self._accumulates)
+            out.take(key, values, session.start, session.end, _late_pane(session.panes))
+            session.panes += 1
 
     # What is due.
 
     def _fire(self, out: SessionPanes) -> None:
         """Fire what has ended, the earliest end first, and forget what is over."""
-        watermark, allowed = self._watermark, self._lateness
+        watermark, allowed, last = self._watermark, self._lateness, self._last_end
         due: list[tuple[int, int, KeySessions, Session]] = []
         for known in self._keys.values():
             for session in known.sessions:
-                if session.waits and min(session.end, MAX_MICROS) <= watermark:
+                if session.waits and min(session.end, last) <= watermark:
                     due.append((session.end, len(due), known, session))
         due.sort()
         for _, _, known, session in due:
-            keeps = self._accumulates and not is_over(session.end - 1, watermark, allowed)
-            values = self._rows.fired(known, session, keeps)
-            out.take(self._key(known), values, session.start, session.end, ON_TIME_PANE)
-            session.waits = False
-            session.panes = 1
+            self._ended(known, session, out)
         for known in self._keys.values():
             over = [s for s in known.sessions if is_over(s.end - 1, watermark, allowed)]
             if over:
                 for session in over:
-                    self._rows.drop(known, session)
+                    self._close(known, session, out)
                 known.sessions = [s for s in known.sessions if s not in over]
+
+    def _ended(self, known: KeySessions, session: Session, out: SessionPanes) -> None:
+        """Fire a session of which the watermark has passed the end."""
+        values = self._rows.fired(known, session, self._keeps(session))
+        out.take(self._key(known), values, session.start, session.end, ON_TIME_PANE)
+        session.waits = False
+        session.panes = 1
+
+    def _keeps(self, session: Session) -> bool:
+        """Whether values that a pane has carried are asked for again."""
+        return self._accumulates and not is_over(session.end - 1, self._watermark, self._lateness)
+
+    def _close(self, known: KeySessions, session: Session, out: SessionPanes) -> None:  # noqa: ARG002 (others have a last pane)
+        """Let a session go that may not fire again."""
+        self._rows.drop(known, session)
 
     def _key(self, known: KeySessions) -> Key:
         if known.suffix in self._real:
@@ -197,15 +219,19 @@ class SessionTables(StreamGrouper):
     def _settle(self) -> None:
         """Write the keys at hand and their index rows, and forget them."""
         for known in self._keys.values():
-            due = min([s.end for s in known.sessions if s.waits], default=None)
-            over = min(
-                [over_from(s.end - 1, self._lateness) for s in known.sessions if not s.waits],
-                default=None,
-            )
-            known.due = self._index(self._due_head, known.suffix, known.due, due)
-            known.over = self._index(self._over_head, known.suffix, known.over, over)
+            self._mark(known)
             self._rows.save(known)
         self._keys = {}
+
+    def _mark(self, known: KeySessions) -> None:
+        """Write the index rows of a key."""
+        due = min([s.end for s in known.sessions if s.waits], default=None)
+        over = min(
+            [over_from(s.end - 1, self._lateness) for s in known.sessions if not s.waits],
+            default=None,
+        )
+        known.due = self._index(self._due_head, known.suffix, known.due, due)
+        known.over = self._index(self._over_head, known.suffix, known.over, over)
 
     def _index(self, head: bytes, suffix: bytes, old: int | None, new: int | None) -> int | None:
         """See that a key is woken in time; gives the time under which it stands in the index."""
@@ -214,14 +240,18 @@ class SessionTables(StreamGrouper):
             return old
         if old is not None and new is not None and self._watermark < old < new:
             return old  # a little early: it is indexed anew when it is woken
+        self._move(head, suffix, old, new)
+        return new
+
+    def _move(self, head: bytes, suffix: bytes, old: int | None, new: int | None) -> None:
+        """Let a key stand elsewhere in an index."""
         if old is not None:
             self._store.delete(head + layout.stamp(old) + suffix)
         if new is not None:
             self._store.put(head + layout.stamp(new) + suffix, _HERE)
-        return new
 
 
-def placed(sessions: list[Session], burst: Burst) -> Session:
+def placed(sessions: list[Session], burst: Burst, make: type[Session] = Session) -> Session:
     """Put values where they belong among the sessions of a key; gives the session they are in.
 
     Sessions that the values' span touches become one with it. Panes are counted anew where the
@@ -235,21 +265,16 @@ def placed(sessions: list[Session], burst: Burst) -> Session:
     while last < len(sessions) and sessions[last].start < end:
         last += 1
     if first == last:
-        made = Session(start, end, True, 0, [], [])
+        made = make(start, end, True, 0, [], [])
         made.new = burst.values
         sessions.insert(first, made)
         return made
     kept = sessions[first]
     for other in sessions[first + 1 : last]:
-        kept.chunks += other.chunks
-        kept.rows += other.rows
-        kept.new += other.new
-        kept.end = other.end
-        kept.panes = 0
+        kept.absorb(other)
     del sessions[first + 1 : last]
     if start < kept.start or end > kept.end:
-        kept.start, kept.end = min(start, kept.start), max(end, kept.end)
-        kept.panes = 0
+        kept.move(min(start, kept.start), max(end, kept.end))
     kept.new += burst.values
     return kept
 
