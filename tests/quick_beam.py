@@ -202,10 +202,21 @@ def signature(f: Any) -> inspect.Signature:
         function.__defaults__, *(function.__kwdefaults__ or {}).items(),
         *function.__annotations__.items(),
     )
+    if not all(map(_holds_nothing, parts)):
+        return beams_signature(f)  # type: ignore[no-any-return]
     known = _read[bound].get(function)
     if known is None or known.code is not function.__code__ or not _same(known.parts, parts):
         known = _read[bound][function] = _Read(function.__code__, parts, beams_signature(f))
     return known.found
+
+
+def _holds_nothing(part: object) -> bool:
+    """Whether a part of a signature can be kept: another could hold the function, or a pipeline."""
+    if type(part) is tuple:
+        return all(map(_holds_nothing, part))
+    if type(part) in _UNCHANGING or isinstance(part, (type, core._DoFnParam)):
+        return True
+    return type(part).__module__ in ("types", "typing")
 
 
 def _same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:

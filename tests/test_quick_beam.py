@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
 import inspect
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -335,3 +337,25 @@ def test_a_class_that_answers_for_itself_is_asked_each_time() -> None:
 
     assert [specs(Odd()) for _ in range(3)] == [({COUNT}, {DUE})] * 3
     assert Odd.asked >= 3
+
+
+class Holder:
+    """Stands for a pipeline, whose functions know it."""
+
+    f: Any = None
+
+
+def test_a_function_whose_defaults_know_it_is_not_kept() -> None:
+    def looked_at() -> weakref.ref[Holder]:
+        holder = Holder()
+
+        def f(x: int, of: Any = holder) -> Any:
+            return x, of
+
+        holder.f = f
+        assert list(signature(f).parameters) == ["x", "of"]
+        return weakref.ref(holder)
+
+    of_old = looked_at()
+    gc.collect()
+    assert of_old() is None
