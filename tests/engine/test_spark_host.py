@@ -10,9 +10,9 @@ import pytest
 
 from headrace.engine import spark_host
 from headrace.engine.layouts import Layout
-from headrace.engine.spark.launch import EPOCH_PROPERTY
+from headrace.engine.spark.launch import EPOCH_PROPERTY, MAX_PROPERTY_CHARS
 from headrace.engine.spark.session import SparkTarget
-from headrace.engine.spark_host import MAX_PROPERTY_CHARS, PreparedRows, SparkHost, SparkRows
+from headrace.engine.spark_host import PreparedRows, SparkHost, SparkRows
 from headrace.engine.tasks import EpochTasks
 from headrace.worker.entry import Epoch, from_text
 from headrace.worker.protocol import ONLY_EPOCH
