@@ -32,18 +32,20 @@ class Counts(NamedTuple):
 
 def counts_of(windowing: Windowing) -> Counts | None:
     """Give how many elements make a pane; None: the trigger is another one."""
-    at_end: Any = windowing.triggerfn
-    if type(at_end) is not trigger.AfterWatermark:
+    at_end = windowing.triggerfn
+    if not isinstance(at_end, trigger.AfterWatermark) or type(at_end) is not trigger.AfterWatermark:
         return None
     found = [_count(at_end.early), _count(at_end.late)]
     return None if 0 in found else Counts(*found)
 
 
-def _count(firings: Any) -> int | None:
+def _count(firings: object) -> int | None:
     """Give what a trigger counts up to, again and again; None if there is none, 0 for another."""
     if firings is None:
         return None
-    each = firings.underlying if type(firings) is trigger.Repeatedly else None
+    if not isinstance(firings, trigger.Repeatedly) or type(firings) is not trigger.Repeatedly:
+        return 0
+    each = firings.underlying
     return int(each.count) if type(each) is trigger.AfterCount else 0
 
 

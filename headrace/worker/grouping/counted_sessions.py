@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import Any
 
 from apache_beam.transforms.trigger import AfterCount, AfterWatermark, GeneralTriggerDriver
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
@@ -19,7 +18,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from headrace.plan.lateness import over_from
 from headrace.state import layout
 from headrace.state.layout import Kind
-from headrace.worker.beam_types import Key, WindowedCoder, Windowing
+from headrace.worker.beam_types import Key, StateTag, WindowedCoder, Windowing
 from headrace.worker.exchange.grouping_kind import Counts, counts_of
 from headrace.worker.grouping.grouper import Compact, first_time, held_at
 from headrace.worker.grouping.session_groups import SessionPanes
@@ -43,7 +42,7 @@ class Counted(Session):
         self.fresh = fresh  # has values that no pane has carried
         self.holds = holds  # holds the watermark though it has fired; who waits does anyway
 
-    def fields(self) -> tuple[Any, ...]:
+    def fields(self) -> tuple[object, ...]:
         """Give what it is made from again; all values are packed."""
         return *super().fields(), self.count, self.later, self.fresh, self.holds
 
@@ -186,11 +185,12 @@ def _info(index: int, finished: bool, timing: int, number: int) -> PaneInfo:
     return PaneInfo(index == 0, finished, timing, index, number)
 
 
-def _named(tag: Any, *prefixes: str) -> str:
-    """Give the name of a fact in records of triggers; the innermost trigger is first."""
-    for prefix in prefixes:
-        tag = tag.with_prefix(prefix)
-    return str(tag.tag)
+def _named(tag: StateTag, *prefixes: str) -> str:
+    """Give the name of a fact in records of triggers; the innermost trigger is first.
+
+    Beam's tags put each prefix before the name.
+    """
+    return "".join([*reversed(prefixes), tag.tag])
 
 
 _INDEX = _named(GeneralTriggerDriver.INDEX)

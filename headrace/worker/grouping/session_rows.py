@@ -8,7 +8,6 @@ session costs what an epoch brings, not what it holds. Decides nothing about tim
 from __future__ import annotations
 
 import marshal
-from typing import Any
 
 from apache_beam.transforms.trigger import GeneralTriggerDriver
 
@@ -44,7 +43,7 @@ class Session:
         self.rows = rows  # numbers of the rows with packed values that came before
         self.new: list[Value] = []  # values that are not packed yet
 
-    def fields(self) -> tuple[Any, ...]:
+    def fields(self) -> tuple[object, ...]:
         """Give what it is made from again; all values are packed."""
         return self.start, self.end, self.waits, self.panes, self.chunks, self.rows
 
@@ -121,7 +120,7 @@ class SessionRows:
             if one.new:
                 self._pack(key, one)
         sessions = [one.fields() for one in key.sessions]
-        whole: tuple[Any, ...] = (key.encoded_key, key.due, key.over, key.next_row, sessions)
+        whole: tuple[Value, ...] = (key.encoded_key, key.due, key.over, key.next_row, sessions)
         if key.hold is not None:
             whole += (key.hold,)
         self.store.put(self._head + key.suffix, marshal.dumps(whole, _MARSHAL_VERSION))
