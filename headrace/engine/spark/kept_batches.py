@@ -92,7 +92,8 @@ def launch_any(session: Any, shards: int, sorted_by: Sorted) -> Any:
     for index in range(last + 1):
         if index:
             rows = exchanged(rows, shards, sorted_by[index - 1])
-        rows = rows.mapInArrow(_told(index, last), _parts_type() if index == last else rows_type())
+        kind = _parts_type() if index == last else rows_type()
+        rows = rows.mapInArrow(_superstep_of(index, last), kind)
     return rows
 
 
@@ -101,7 +102,7 @@ def _parts_type() -> Any:
     return StructType([StructField("part", BinaryType(), False)])
 
 
-def _told(index: int, last: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
+def _superstep_of(index: int, last: int) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """Give the function for `mapInArrow`: the partition's number is the shard's."""
 
     def superstep(batches: Iterable[Any]) -> Iterator[Any]:
