@@ -47,6 +47,14 @@ def running() -> list[Process]:
     return found
 
 
+def arguments_of(pid: int) -> list[str]:
+    """Give the command line of a process; empty if it has ended."""
+    try:
+        return list(psutil.Process(pid).cmdline())
+    except psutil.Error:
+        return []
+
+
 def tree(
     root: int, processes: Iterable[Process] | None = None, without: Collection[int] = ()
 ) -> dict[int, Process]:

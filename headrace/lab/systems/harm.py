@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Protocol
 
 from headrace.errors import OptionError
-from headrace.lab.meter import Process, running
+from headrace.lab.meter import Process, arguments_of, running
 from headrace.lab.record.trial import Fault
 
 WORKER, DRIVER, DISK = "kill-worker", "kill-driver", "slow-disk"
@@ -82,6 +82,24 @@ def busiest(before: dict[int, float], after: dict[int, float]) -> int | None:
     return most if most is not None and used[most] > 0 else None
 
 
+def is_askers(arguments: Iterable[str]) -> bool:
+    """Whether a command is that of the process which asks a Python data source for offsets.
+
+    It is the driver's, and its end is that of the query, on Spark as on headrace.
+
+    >>> is_askers(["python", "-m", "pyspark.sql.streaming.python_streaming_source_runner"])
+    True
+    >>> is_askers(["python", "-m", "headrace.worker.daemon", "pyspark.worker"])
+    False
+    """
+    return any("python_streaming_source_runner" in argument for argument in arguments)
+
+
+def _has_tasks(pid: int) -> bool:
+    arguments = arguments_of(pid)
+    return bool(arguments) and not is_askers(arguments)
+
+
 def check(name: str, fault: Fault | None) -> None:
     """Refuse what cannot be done to a system.
 
@@ -127,7 +145,8 @@ class KillWorker:
         """Kill one that is at work, if there is any."""
         before = python_workers(self._root())
         time.sleep(_WORK_SECONDS)
-        worker = busiest(before, python_workers(self._root()))
+        after = python_workers(self._root())
+        worker = busiest(before, {pid: used for pid, used in after.items() if _has_tasks(pid)})
         if worker is None:
             return False
         try:
