@@ -6,9 +6,11 @@ import logging
 import os
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from math import inf
 from typing import Any
 
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics
@@ -35,6 +37,8 @@ from headrace.terminal.steps import StepView
 from headrace.terminal.view import moment, size
 
 _LOG = logging.getLogger(__name__)
+#: Between two looks whether a signal has come.
+_LOOK_SECONDS = 0.5
 
 #: How long a cancelled job may take before it is cancelled once more.
 CANCEL_SECONDS = 0.5
@@ -163,8 +167,18 @@ class HeadraceResult(PipelineResult):  # type: ignore[misc]
     def _what_is_kept(self) -> str:
         return "the run was cancelled; a batch keeps no state, start it again"
 
+    def _wait(self, seconds: float | None = None) -> None:
+        """Wait for the end.
+
+        Slice by slice: a signal that comes just before its thread falls asleep does not wake it.
+        """
+        until = inf if seconds is None else time.monotonic() + seconds
+        while not self._done.wait(max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))):
+            if time.monotonic() >= until:
+                return
+
     def _await(self, duration: int | None) -> str:
-        self._done.wait(None if duration is None else duration / 1000)
+        self._wait(None if duration is None else duration / 1000)
         if self._failure is not None:
             if self._debug:
                 show_all(self._failure)
@@ -280,7 +294,7 @@ class StreamResult(HeadraceResult):
                     "headrace: stopping after the epoch that is running; Ctrl-C stops it at once",
                     file=sys.stderr, flush=True,
                 )
-            self._done.wait()
+            self._wait()
         return str(self._state)
 
     def drain(self, duration: int | None = None) -> str:

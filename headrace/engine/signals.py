@@ -38,6 +38,7 @@ class _Depth:
 
     now = 0
     request: BaseException | None = None
+    raised_in = 0  # the innermost block when it was raised; 0: it has left that block
 
 
 @contextmanager
@@ -65,20 +66,25 @@ def end_on_request() -> Iterator[None]:
         put_back()
         interrupted = number == signal.SIGINT
         _Depth.request = KeyboardInterrupt() if interrupted else EndRequestedError(number)
+        _Depth.raised_in = _Depth.now
         raise _Depth.request
 
     if not _Depth.now:
-        _Depth.request = None
+        _Depth.request, _Depth.raised_in = None, 0
     try:
         _Depth.now += 1
         for number in before:
             signal.signal(number, raise_it)
         yield
+        if _Depth.request is not None and _Depth.raised_in == _Depth.now:
+            raise _Depth.request  # code that catches everything went on: it is not lost by that
     except Exception:
-        if _Depth.request is not None:  # code that catches everything has made something else of it
+        if _Depth.request is not None:  # or has made something else of it
             raise _Depth.request from None
         raise
     finally:
+        if _Depth.raised_in == _Depth.now:
+            _Depth.raised_in = 0
         _Depth.now -= 1
         put_back()
 

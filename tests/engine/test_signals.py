@@ -10,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,25 @@ def test_a_signal_is_raised_in_the_block_and_means_what_it_did_behind_it(number:
         threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         wait_for_a_signal()
     assert [signal.getsignal(each) for each in ENDING] == [signal.SIG_DFL, signal.SIG_DFL]
+
+
+def test_a_signal_is_not_lost_in_code_that_catches_everything_and_goes_on() -> None:
+    went_on = False
+    with pytest.raises(EndRequestedError), end_on_request():
+        with suppress(BaseException):
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_for_a_signal()
+        went_on = True
+    assert went_on
+
+
+def test_what_an_inner_block_has_raised_is_not_raised_again_by_the_outer_one() -> None:
+    with end_on_request():
+        with pytest.raises(EndRequestedError), end_on_request():
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_for_a_signal()
+        went_on = True
+    assert went_on
 
 
 def test_handlers_of_the_program_and_ignored_signals_stay(monkeypatch: pytest.MonkeyPatch) -> None:
