@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.signals import ENDING, EndRequestedError, end_on_request
+from headrace.results import HeadraceResult
 from tests.streaming.harness import until
 
 
@@ -49,6 +50,21 @@ def test_a_signal_is_not_lost_in_code_that_catches_everything_and_goes_on() -> N
             wait_for_a_signal()
         went_on = True
     assert went_on
+
+
+def test_a_signal_that_does_not_wake_the_main_thread_ends_its_wait_for_a_run() -> None:
+    """Another thread hears it: so it is where it comes just before the main one falls asleep."""
+    result = object.__new__(HeadraceResult)
+    result._done = threading.Event()
+    threading.Timer(0.2, signal.raise_signal, (signal.SIGTERM,)).start()
+    late = threading.Timer(20, result._done.set)
+    late.start()
+    try:
+        with pytest.raises(EndRequestedError), end_on_request():
+            result._wait()
+        assert not result._done.is_set()
+    finally:
+        late.cancel()
 
 
 def test_what_an_inner_block_has_raised_is_not_raised_again_by_the_outer_one() -> None:

@@ -82,14 +82,14 @@ def busiest(before: dict[int, float], after: dict[int, float]) -> int | None:
     return most if most is not None and used[most] > 0 else None
 
 
-def is_askers(arguments: Iterable[str]) -> bool:
+def asks_for_offsets(arguments: Iterable[str]) -> bool:
     """Whether a command is that of the process which asks a Python data source for offsets.
 
     It is the driver's, and its end is that of the query, on Spark as on headrace.
 
-    >>> is_askers(["python", "-m", "pyspark.sql.streaming.python_streaming_source_runner"])
+    >>> asks_for_offsets(["python", "-m", "pyspark.sql.streaming.python_streaming_source_runner"])
     True
-    >>> is_askers(["python", "-m", "headrace.worker.daemon", "pyspark.worker"])
+    >>> asks_for_offsets(["python", "-m", "headrace.worker.daemon", "pyspark.worker"])
     False
     """
     return any("python_streaming_source_runner" in argument for argument in arguments)
@@ -97,7 +97,7 @@ def is_askers(arguments: Iterable[str]) -> bool:
 
 def _has_tasks(pid: int) -> bool:
     arguments = arguments_of(pid)
-    return bool(arguments) and not is_askers(arguments)
+    return bool(arguments) and not asks_for_offsets(arguments)
 
 
 def check(name: str, fault: Fault | None) -> None:
